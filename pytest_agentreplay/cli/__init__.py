@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.cli import verbs
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -34,38 +34,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from importlib.metadata import version
 
         verbs.say(f"agentreplay {version('frozen-agentreplay')}")
-        return verbs.SAME
+        return verbs.Exit.SAME
     group = words[0] if words and verbs.is_group(words[0]) else ""
     after = words[1:] if group else words
     if not after or after[0] in {"-h", "--help"}:
         verbs.say(verbs.format_help(group))
-        return verbs.SAME if after else verbs.USAGE
+        return verbs.Exit.SAME if after else verbs.Exit.USAGE
     if (verb := verbs.split_verb(words)[0]) not in verbs.MODULES:
-        return verbs.complain(verbs.explain_unknown(verb), verbs.USAGE)
+        return verbs.complain(verbs.explain_unknown(verb))
     try:
         words = fetch_words(words)
     except AgentReplayError as error:
-        return verbs.complain(error, verbs.USAGE)
+        return verbs.complain(error)
     options = parse_words(words)
     for path in options.paths if getattr(options, "exist", False) else ():
         if not os.path.lexists(path):
-            return verbs.complain(f"there is no {format_path(path)}", verbs.USAGE)
+            return verbs.complain(f"there is no {format_path(path)}")
     try:
         code = int(options.run(options))
         sys.stdout.flush()
     except SnapshotMissing as error:
-        return verbs.complain(error, verbs.CANNOT if options.verb == "replay" else verbs.USAGE)
+        return verbs.complain(error, verbs.Exit.CANNOT if options.verb == "replay" else verbs.Exit.USAGE)
     except (CaseError, SnapshotError) as error:
-        return verbs.complain(error, verbs.DAMAGED)
+        return verbs.complain(error, verbs.Exit.DAMAGED)
     except RunnerError as error:
-        return verbs.complain(error, verbs.CANNOT)
+        return verbs.complain(error, verbs.Exit.CANNOT)
     except AgentReplayError as error:
         return verbs.complain(error, options.failure)
     except BrokenPipeError:  # the reader of `agentreplay show | head` has left
         drop_output()
-        return verbs.SAME
+        return verbs.Exit.SAME
     except KeyboardInterrupt:
-        return verbs.INTERRUPTED
+        return verbs.Exit.INTERRUPTED
     return code
 
 
@@ -114,7 +114,7 @@ def script() -> NoReturn:
             raise
         drop_output()
         reason = f"{os.strerror(error.errno).lower()}; write it to another disk, or free some space"
-        code = verbs.complain(f"the output cannot be written: {reason}", verbs.USAGE)
+        code = verbs.complain(f"the output cannot be written: {reason}", verbs.Exit.USAGE)
     sys.exit(code)
 
 

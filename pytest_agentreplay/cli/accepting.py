@@ -9,25 +9,26 @@ from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pytest_agentreplay.cli.runs import find_test, run_pytest
 from pytest_agentreplay.cli.snapshot_files import remind
-from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say
 from pytest_agentreplay.errors import RunnerError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.path_parsing import split_path
-from pytest_agentreplay.model.paths import quote_word
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.model.paths import get_test_id, quote_word
+from pytest_agentreplay.report.finding import format_keeping
+from pytest_agentreplay.runs import accept as pending_runs
+from pytest_agentreplay.runs.snapshot_selection import select_pending, select_snapshots
+from pytest_agentreplay.snapshots.store import files, format_path
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `accept`."""
     verb = verbs.add("accept", accept)
-    what = "snapshots or pending runs: their files, folders, or the ids of tests"
-    verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
+    verb.value("what", "WHAT", "snapshots or pending runs: their files, folders, or the ids of tests", nargs="*")
     verb.flag("--all", "those of the whole project")
     only = "only where all changes are of this kind, AR-PROMPT for example; may be given several times"
-    verb.add_argument("--code", action="append", default=[], type=parse_code, metavar="CODE", help=only)
+    verb.value("--code", "CODE", only, action="append", default=[], type=parse_code)
     verb.flag("--dry-run", "only say what would be taken")
     verb.value("--rule", "PATH=REASON", "leave a body field out of the comparison, everywhere")
     verb.flag("--requests", "take changed requests under the recorded replies")
@@ -43,24 +44,22 @@ def parse_code(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is no code of a change; the nearest is {near[0]}")
 
 
-def accept(options: argparse.Namespace) -> int:
+def accept(options: Options) -> int:
     """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests] [--rule ...]`."""
-    from pytest_agentreplay.runs import accept as accepting
-
     if options.rule is not None:
-        say(accepting.accept_rule(root_above(Path.cwd()), *split_path(options.rule)))
-        return SAME
+        say(pending_runs.accept_rule(find_root(), *split_path(options.rule)))
+        return Exit.SAME
     if options.all and options.what:
-        return complain("--all takes those of the whole project: name files, folders and tests, or give --all", USAGE)
+        return complain("--all takes those of the whole project: name files, folders and tests, or give --all")
     if options.requests:
         return accept_requests(options)
     if options.what or options.all or options.code or options.dry_run:
         return accept_runs(options)
-    root = root_above(Path.cwd())
-    waiting = accepting.list_pending(root)
+    root = find_root()
+    waiting = pending_runs.list_pending(root)
     for file in waiting:
         say(f"agentreplay accept {quote_word(format_path(file))}")
-    return SAME if waiting else complain(accepting.explain_nothing_pending("--all"), NOTHING)
+    return Exit.SAME if waiting else complain(pending_runs.explain_nothing_pending("--all"), Exit.NOTHING)
 
 
 def join_words(words: list[str]) -> str:
@@ -68,23 +67,23 @@ def join_words(words: list[str]) -> str:
     return " ".join(map(quote_word, words))
 
 
-def accept_runs(options: argparse.Namespace) -> int:
+def accept_runs(options: Options) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is reported, and the others are taken."""
-    from pytest_agentreplay.runs.accept import Pending, are_all_chosen, explain_nothing_pending, read_pending
-    from pytest_agentreplay.runs.snapshot_selection import select_pending
-
     files = select_pending(options.what, Path.cwd())
     if not files:
         code = "".join(f" --code {code}" for code in options.code)
-        return complain(explain_nothing_pending(f"{join_words(options.what) or '--all'}{code}"), NOTHING)
-    worst, readable = SAME, list[Pending]()
+        return complain(
+            pending_runs.explain_nothing_pending(f"{join_words(options.what) or '--all'}{code}"), Exit.NOTHING
+        )
+    worst: int = Exit.SAME
+    readable: list[pending_runs.Pending] = []
     for file in files:
         try:
-            readable.append(read_pending(file))
+            readable.append(pending_runs.read_pending(file))
         except (SnapshotError, SettingsError) as error:
             damaged = isinstance(error, SnapshotError) and not isinstance(error, SnapshotMissing)
-            worst = max(worst, complain(error, DAMAGED if damaged else USAGE))
-    chosen = [each for each in readable if are_all_chosen(each.codes or (), options.code)]
+            worst = max(worst, complain(error, Exit.DAMAGED if damaged else Exit.USAGE))
+    chosen = [each for each in readable if pending_runs.are_all_chosen(each.codes or (), options.code)]
     for each in readable:
         word = "left     " if each not in chosen else "to take  " if options.dry_run else "take     "
         if len(files) > 1 or options.dry_run or each not in chosen:
@@ -94,21 +93,18 @@ def accept_runs(options: argparse.Namespace) -> int:
     for each in chosen:
         say(each.accept())
     remind([each.home for each in chosen])
-    return worst if chosen or worst else complain("nothing was taken", NOTHING)
+    return worst if chosen or worst else complain("nothing was taken", Exit.NOTHING)
 
 
-def accept_requests(options: argparse.Namespace) -> int:
+def accept_requests(options: Options) -> int:
     """Run tests on their recorded replies and keep their changed requests, by one pytest for each project."""
-    from pytest_agentreplay.report.finding import format_keeping
-    from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
         what = "--all" if options.all else join_words(options.what)
         command = format_keeping(what or "FILE")
-        return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {command}", USAGE)
+        return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {command}")
     files = select_snapshots(options.what, Path.cwd())
     if not files:
-        return complain("there is no snapshot there", NOTHING)
+        return complain("there is no snapshot there", Exit.NOTHING)
     projects, worst = group_by_project(files, many=len(files) > 1)
     for root, tests in projects.items():
         worst = max(worst, adopt(root, tests, options))
@@ -120,28 +116,23 @@ def group_by_project(files: list[Path], *, many: bool) -> tuple[dict[Path, list[
 
     Raises SnapshotError for a single snapshot that cannot be read.
     """
-    from pytest_agentreplay.cli.runs import find_test
-
     projects: dict[Path, list[str]] = defaultdict(list)
-    worst = SAME
+    worst: int = Exit.SAME
     for file in files:
         try:
             root, test = find_test(file)
             projects[root].append(test)
         except RunnerError as error:
-            worst = max(worst, complain(error, CANNOT))
+            worst = max(worst, complain(error, Exit.CANNOT))
         except SnapshotError as error:
             if not many:
                 raise
-            worst = max(worst, complain(error, DAMAGED))
+            worst = max(worst, complain(error, Exit.DAMAGED))
     return projects, worst
 
 
-def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
+def adopt(root: Path, tests: list[str], options: Options) -> int:
     """Run these tests of one project; returns the exit code."""
-    from pytest_agentreplay.cli.runs import run_pytest
-    from pytest_agentreplay.model.paths import get_test_id
-
     reason = options.reason.strip() or "dry run"
     with TemporaryDirectory() as folder:
         plan, listed = Path(folder) / "plan.json", Path(folder) / "tests.txt"

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say_result
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say_result
+from pytest_agentreplay.runs.key_audit_run import ProjectAudit, audit_snapshots, list_project_rules
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import locks
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.snapshots.store import format_path, locks
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from pytest_agentreplay.backends.order_permutations import Separator
     from pytest_agentreplay.model.rules import Rule
-    from pytest_agentreplay.runs.key_audit_run import ProjectAudit
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -32,32 +28,28 @@ VALUES = 4
 """Values of a field that are named; of the others their number."""
 
 
-def audit(options: argparse.Namespace) -> int:
+def audit(options: Options) -> int:
     """`agentreplay check audit [PATH...] [--json]`, `agentreplay check audit --rules`."""
     if options.rules:
         return print_rules(options)
-    from pytest_agentreplay.runs.key_audit_run import audit_snapshots
-
-    root = root_above(Path.cwd())
+    root = find_root()
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:
-        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
+        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", Exit.NOTHING)
     audited = audit_snapshots(root, dict.fromkeys(snapshots))
     say_result(options, dump_audit(audited), format_audit(audited), audited.damaged)
     if audited.damaged:
-        return DAMAGED
+        return Exit.DAMAGED
     flagged = any(separator.verdict == "flagged" for separator in audited.separators)
-    return DIVERGED if flagged or audited.faults else SAME
+    return Exit.DIVERGED if flagged or audited.faults else Exit.SAME
 
 
-def print_rules(options: argparse.Namespace) -> int:
+def print_rules(options: Options) -> int:
     """`agentreplay check audit --rules [--json]`."""
-    from pytest_agentreplay.runs.key_audit_run import list_project_rules
-
-    every = list_project_rules(root_above(Path.cwd()))
+    every = list_project_rules(find_root())
     say_result(options, [asdict(rule) for rule in every], map(format_rule, every))
-    return SAME
+    return Exit.SAME
 
 
 def format_rule(rule: Rule) -> str:

@@ -14,27 +14,31 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.cases.schema.model import ID
+from pytest_agentreplay.cases.schema.parse import headline
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test, leave_out_flags
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.model.paths import get_test_id, quote_word
+from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import show_progress
+from pytest_agentreplay.runs.case_files.bundling import is_bundle, open_bundle
+from pytest_agentreplay.runs.case_files.case_writer import day_of, write_files
+from pytest_agentreplay.runs.case_files.failures import choose_failures
+from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, latest
+from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions, folder_name, from_refusal, from_trace
+from pytest_agentreplay.runs.case_files.trace_import import Import, import_traces
 from pytest_agentreplay.runs.inventory import day_before, days_since
-from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import layout, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.layout import RECORDED, RUN_SUFFIX
-from pytest_agentreplay.snapshots.store.projects import root_above
-from pytest_agentreplay.snapshots.store.run_store import find_runs, is_store
+from pytest_agentreplay.snapshots.kit import plural, table
+from pytest_agentreplay.snapshots.store import format_path, layout, reading
+from pytest_agentreplay.snapshots.store.run_store import fetch_runs, find_runs, is_store
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
 
     from pytest_agentreplay.redaction.policy import Policy
-    from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions
-    from pytest_agentreplay.runs.case_files.trace_import import Import
     from pytest_agentreplay.traces.trace import Trace
 
 CASES = "cases"
@@ -52,10 +56,9 @@ def add_verbs(verbs: Verbs) -> None:
     """Declare `case new`."""
     verb = verbs.add("case new", scaffold, policy=True)
     what = "a test's id, a snapshot, a bundle, captured runs or their store, or traces, which are read together"
-    verb.add_argument("what", nargs="+", metavar="WHAT", help=what)
-    verb.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read traces as this format")
-    one_run = "the run to take, where a file holds several"
-    verb.add_argument("--run", dest="wanted", default="", metavar="ID", help=one_run)
+    verb.value("what", "WHAT", what, nargs="+")
+    verb.value("--from", "FORMAT", "read traces as this format", dest="format", default="")
+    verb.value("--run", "ID", "the run to take, where a file holds several", dest="wanted", default="")
     verb.flag("--all", "take every run of every file, each into a folder below DIR; of a store, each new failure once")
     verb.value("--since", "WHEN", "of a store: runs since 1d, 2w or a date", type=first_day)
     verb.flag("--cold", "keep a run that was not captured whole, as a case that cannot be replayed yet")
@@ -79,23 +82,20 @@ def is_test(word: str) -> bool:
     return word.endswith(".py") or ("::" in word and not os.path.lexists(word))
 
 
-def scaffold(options: argparse.Namespace) -> int:
+def scaffold(options: Options) -> int:
     """`agentreplay case new NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
-    from pytest_agentreplay.runs.case_files.bundling import is_bundle
-    from pytest_agentreplay.runs.case_files.trace_import import import_traces
-
     options.traces = [*map(Path, options.what)]
     alone = [word for word in options.what if is_test(word) or is_bundle(Path(word))]
     if alone and (options.all or len(options.what) > 1):
-        return complain(f"{alone[0]}: is a case of its own: name it alone", USAGE)
+        return complain(f"{alone[0]}: is a case of its own: name it alone")
     policy, _ = chosen_policy(options.policy)
-    if stores := [word for word in options.what if is_store(word) or word.endswith(RUN_SUFFIX)]:
+    if stores := [word for word in options.what if is_store(word) or word.endswith(layout.RUN_SUFFIX)]:
         return scaffold_store(options, policy, stores)
     if options.since:
-        return complain("--since is for a store of captured runs, and there is none", USAGE)
+        return complain("--since is for a store of captured runs, and there is none")
     ours = [path for path in options.traces if path.name.endswith(layout.SUFFIX)]
     if (alone or ours) and (options.wanted or options.format):
-        return complain("--run and --from are for traces of other tools, and there is none", USAGE)
+        return complain("--run and --from are for traces of other tools, and there is none")
     if alone and is_test(alone[0]):
         return write_case(scaffold_test(alone[0], options, policy), options)
     if alone:
@@ -103,58 +103,50 @@ def scaffold(options: argparse.Namespace) -> int:
     if options.all:
         return scaffold_all(options, policy)
     if ours and len(options.traces) > 1:
-        return complain("a snapshot is a run of its own: name it alone, or add --all", USAGE)
+        return complain("a snapshot is a run of its own: name it alone, or add --all")
     if ours:
         return write_case(scaffold_snapshot(ours[0], options, policy), options)
     trace_import = import_traces(options.traces, policy, os.environ, options.format)
     if trace_import.refusal is not None:
         if not options.cold:
-            return complain(f"{trace_import.refusal}; to keep it as a case that cannot be replayed yet: --cold", USAGE)
+            return complain(f"{trace_import.refusal}; to keep it as a case that cannot be replayed yet: --cold")
         return write_case(scaffold_refusal(trace_import, options), options)
-    chosen = [trace for trace in trace_import.traces if is_chosen(trace, options.wanted)]
+    traces = trace_import.traces
+    chosen = [trace for trace in traces if options.wanted in {"", trace.id, trace.source.id, trace.name}]
     if len(chosen) != 1:
-        return print_choices(chosen or trace_import.traces, options.wanted if not chosen else "")
+        return print_choices(chosen or traces, options.wanted if not chosen else "")
     return write_case(scaffold_trace(chosen[0], trace_import, options), options)
 
 
-def scaffold_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
+def scaffold_store(options: Options, policy: Policy, stores: list[str]) -> int:
     """`agentreplay case new RUN`, `agentreplay case new STORE [--since WHEN] --all`."""
-    from pytest_agentreplay.runs.case_files.failures import choose_failures
-    from pytest_agentreplay.snapshots.store.run_store import fetch_runs
-
     if len(stores) < len(options.what):
-        return complain(f"{stores[0]}: holds captured runs: name them alone", USAGE)
+        return complain(f"{stores[0]}: holds captured runs: name them alone")
     since = options.since or ""
     places = [str(fetch_runs(word, since)) if "://" in word else word for word in stores]
     entries = find_runs(places, since)
     runs = [Path(entry.where) for entry in entries if entry.name or not entry.problem]  # the rest is no run's file
     names = ", ".join(format_path(place) for place in places)
     if not runs:
-        return complain(f"{names}: holds no captured run{' of that time' * bool(since)}", NOTHING)
+        return complain(f"{names}: holds no captured run{' of that time' * bool(since)}", Exit.NOTHING)
     if len(runs) == 1:
         return write_case(scaffold_snapshot(runs[0], options, policy), options)
     if not options.all:
         for run in runs[-MANY:]:
             say(f"agentreplay case new {quote_word(format_path(run))}")
-        return complain(f"{names}: holds {len(runs)} captured runs: name one, or take each failure with --all", USAGE)
-    options.traces, left_out = choose_failures(runs, options.out or root_above(Path.cwd()) / CASES)
+        return complain(f"{names}: holds {len(runs)} captured runs: name one, or take each failure with --all")
+    options.traces, left_out = choose_failures(runs, options.out or find_root() / CASES)
     for reason, count in left_out.items():
         say(f"{count} left out, {reason}")
-    return scaffold_all(options, policy) if options.traces else complain(f"{names}: holds no new failure", NOTHING)
+    return scaffold_all(options, policy) if options.traces else complain(f"{names}: holds no new failure", Exit.NOTHING)
 
 
-def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
+def unpack_bundle(file: Path, options: Options) -> int:
     """`agentreplay case new BUNDLE [--out DIR] [--force]`."""
-    from pytest_agentreplay.cases.case import FILE
-    from pytest_agentreplay.cases.schema.parse import headline
-    from pytest_agentreplay.report.escape import escape_line
-    from pytest_agentreplay.runs.case_files.bundling import open_bundle
-    from pytest_agentreplay.runs.case_files.case_writer import write_files
-
     try:
         contents = open_bundle(file)
     except CaseError as error:
-        return complain(error, DAMAGED)
+        return complain(error, Exit.DAMAGED)
     case_id = headline(contents[FILE]).id
     folder = choose_folder(options, case_id)
     laid = write_files(folder, contents, force=options.force)
@@ -163,12 +155,7 @@ def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
     if case_id != folder.absolute().name:
         say(f"{where}: its id is {escape_line(case_id)}, and lint wants the folder to be called so")
     say(f"{where}: {describe_files(laid.written, laid.same)}\nnext:\n  pytest {quote_word(where)}")
-    return SAME
-
-
-def is_chosen(trace: Trace, run_id: str) -> bool:
-    """Return whether `--run` names this trace, by its id or its name."""
-    return run_id in {"", trace.id, trace.source.id, trace.name}
+    return Exit.SAME
 
 
 def print_choices(traces: Iterable[Trace], run_id: str) -> int:
@@ -178,10 +165,10 @@ def print_choices(traces: Iterable[Trace], run_id: str) -> int:
         status = "error" if trace.faults else trace.status or "unknown"
         say(f"--run {quote_word(trace.id or trace.source.id)}   # {status}, {calls}, {trace.name}")
     why = f"there is no run {run_id!r}" if run_id else "there are several runs"
-    return complain(f"{why}: name one of these with --run, or take each with --all", USAGE)
+    return complain(f"{why}: name one of these with --run, or take each with --all")
 
 
-def scaffold_all(options: argparse.Namespace, policy: Policy) -> int:
+def scaffold_all(options: Options, policy: Policy) -> int:
     """Write a case of each run in each file. A file that cannot be read is reported; the others are read."""
     made = failed = 0
     with show_progress(len(options.traces), few=MANY) as advance:
@@ -192,21 +179,17 @@ def scaffold_all(options: argparse.Namespace, policy: Policy) -> int:
                     made += 1
             except AgentReplayError as error:
                 failed += 1
-                complain(error, DIVERGED)
+                complain(error, Exit.DIVERGED)
             advance(number, "reading")
-    cases, of = f"{made} case{'s' * (made != 1)}", f"{len(options.traces)} file{'s' * (len(options.traces) != 1)}"
-    say(
-        f"{cases} of {of} in {format_path(options.out or Path(CASES))}"
-        + (f"; {failed} could not be read" if failed else "")
-    )
-    return DIVERGED if failed else SAME if made else NOTHING
+    unread = f"; {failed} could not be read" * bool(failed)
+    where = format_path(options.out or Path(CASES))
+    say(f"{plural(made, 'case')} of {plural(len(options.traces), 'file')} in {where}{unread}")
+    return Exit.DIVERGED if failed else Exit.SAME if made else Exit.NOTHING
 
 
-def read_cases(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
+def read_cases(path: Path, options: Options, policy: Policy) -> Iterable[Scaffold]:
     """Yield the case of each run in a file; it is read with those beside it where it is not enough alone."""
-    from pytest_agentreplay.runs.case_files.trace_import import import_traces
-
-    if path.name.endswith(RECORDED):
+    if path.name.endswith(layout.RECORDED):
         yield scaffold_snapshot(path, options, policy)
         return
     trace_import = import_traces([path], policy, os.environ, options.format)
@@ -223,19 +206,15 @@ def read_cases(path: Path, options: argparse.Namespace, policy: Policy) -> Itera
         yield scaffold_trace(trace, trace_import, options, f"{trace.source.format} {identity}")
 
 
-def scaffold_trace(trace: Trace, trace_import: Import, options: argparse.Namespace, identity: str = "") -> Scaffold:
+def scaffold_trace(trace: Trace, trace_import: Import, options: Options, identity: str = "") -> Scaffold:
     """Return the case of an imported run; one of many has an identity."""
-    from pytest_agentreplay.runs.case_files.scaffold import from_trace
-
     folder = choose_folder(options, trace.name if identity else trace.name or trace.id, identity)
     return from_trace(trace, trace_import, make_options(folder, options))
 
 
-def scaffold_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffold:
+def scaffold_test(nodeid: str, options: Options, policy: Policy) -> Scaffold:
     """Return the case of the latest run of a test."""
-    from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, latest
-
-    file = latest(root_above(Path.cwd()), nodeid)
+    file = latest(find_root(), nodeid)
     test, bracket, parameters = nodeid.partition("[")
     folder = make_options(choose_folder(options, test.rpartition("::")[2] + bracket + parameters), options)
     made = from_snapshot(file, folder, policy, os.environ)
@@ -243,7 +222,7 @@ def scaffold_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> S
         made = from_snapshot(file, folder, policy, os.environ, failure)
     elif made.run.header.outcome.get("status") == "passed":
         why = "its test has passed; what is wrong with the run is for you to say in `observed`"
-        complain(f"{format_path(file)}: {why}", SAME)
+        complain(f"{format_path(file)}: {why}", Exit.SAME)
     return made
 
 
@@ -265,11 +244,9 @@ def find_failure(file: Path) -> dict[str, str]:
     return {}
 
 
-def scaffold_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
+def scaffold_snapshot(file: Path, options: Options, policy: Policy) -> Scaffold:
     """Return the case of a snapshot or a captured run."""
-    from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot
-
-    if file.name.endswith(RUN_SUFFIX):
+    if file.name.endswith(layout.RUN_SUFFIX):
         header = reading.load(file).run.header
         name = str(table(header.kit, "capture").get("name") or header.test)
         folder = options.out if options.out and not options.all else choose_folder(options, name, header.test)
@@ -280,23 +257,17 @@ def scaffold_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -
     return from_snapshot(file, make_options(folder, options), policy, os.environ)
 
 
-def scaffold_refusal(trace_import: Import, options: argparse.Namespace) -> Scaffold:
+def scaffold_refusal(trace_import: Import, options: Options) -> Scaffold:
     """Return the cold case of files from which no run can be read."""
-    from pytest_agentreplay.runs.case_files.scaffold import from_refusal
-
     name = Path(trace_import.sources[0][0]).name.partition(".")[0]
     folder = choose_folder(options, name, trace_import.sources[0][0] * options.all)
     assert trace_import.refusal is not None
     return from_refusal(trace_import.refusal, trace_import, make_options(folder, options))
 
 
-def make_options(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
+def make_options(folder: Path, options: Options) -> ScaffoldOptions:
     """Return what the command line says of a case; the day on which it was made stays that of the first time."""
-    from pytest_agentreplay.cases.schema.model import ID
-    from pytest_agentreplay.runs.case_files.case_writer import day_of
-    from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions
-
-    root = root_above(Path.cwd())
+    root = find_root()
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
     if not re.fullmatch(ID, absolute.name):
         raise SettingsError(f"{format_path(absolute)}: name the folder with at most 100 letters, digits, . _ and -")
@@ -306,27 +277,23 @@ def make_options(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     return ScaffoldOptions(folder=absolute, test=test, today=today, runner=runner, fixed=options.fixed)
 
 
-def choose_folder(options: argparse.Namespace, name: str, identity: str = "") -> Path:
+def choose_folder(options: Options, name: str, identity: str = "") -> Path:
     """Return the folder of a case: `--out`, else one below `cases/` by its name.
 
     One of many has an identity, by which no two have the same, and lies below `--out`.
     """
-    from pytest_agentreplay.runs.case_files.scaffold import folder_name
-
     if options.out and not identity:
         return Path(options.out)
-    return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name if identity else name or "case", identity)
+    return (options.out or find_root() / CASES) / folder_name(name if identity else name or "case", identity)
 
 
-def write_case(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:
+def write_case(made: Scaffold, options: Options, *, quiet: bool = False) -> int:
     """Write a case, and say what it is, what was done, and what comes next."""
-    from pytest_agentreplay.runs.case_files.case_writer import write_files
-
     laid = write_files(made.case.folder, made.contents, force=options.force)
     where = format_path(made.case.folder)
     report_unwritten(where, laid.kept)
     if quiet:
-        return SAME
+        return Exit.SAME
     source = made.case.source
     origin = " ".join(filter(None, (source.format, source.id)))
     say(f"{where}: {made.case.expect}, from {origin} ({FIDELITY[source.fidelity]})")
@@ -340,7 +307,7 @@ def write_case(made: Scaffold, options: argparse.Namespace, *, quiet: bool = Fal
         say(f"  loss: {loss}")
     say(f"  {describe_files(laid.written, laid.same)}")
     say(f"next: read {where}/case.yaml, then\n  pytest {quote_word(where)}")
-    return SAME
+    return Exit.SAME
 
 
 def report_unwritten(where: str, names: Iterable[str]) -> None:
@@ -352,7 +319,7 @@ def report_unwritten(where: str, names: Iterable[str]) -> None:
 def describe_files(written: tuple[str, ...], same: tuple[str, ...]) -> str:
     """Return what was done with the files, in words."""
     if not written:
-        return f"nothing to write: {len(same)} file{'s are' if len(same) != 1 else ' is'} as they would be written"
+        return f"nothing to write: {plural(len(same), 'file is', 'files are')} as they would be written"
     fixtures = [name for name in written if name.startswith("fixtures/")]
     if len(fixtures) <= MANY:
         return f"wrote {', '.join(sorted(written))}"

@@ -13,36 +13,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.backends.order_permutations import LIMIT
 from pytest_agentreplay.backends.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS, find_test
-from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_result, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_result, width
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import seat, top_level, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import wrap_text
+from pytest_agentreplay.report.finding import format_finding, restore_finding
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
+from pytest_agentreplay.runs.fuzz import plan
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_candidates
-from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, Trial, confirm, group_failures, run_trials, shrink
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.snapshots.store import files, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, reading
 from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.runs.fuzz.plan import PlanResult, TrialResult
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `check fuzz` and `check assertions`."""
     fuzz_verb = verbs.add("check fuzz", fuzz, json=True)
-    fuzz_verb.add_argument("--seed", type=int, default=0, metavar="N", help="draw others (default: 0)")
+    fuzz_verb.value("--seed", "N", "draw others (default: 0)", type=int, default=0)
     fuzz_verb.value("--budget", "N|60s", f"trials ({BUDGET}; of orders {LIMIT}), or a time", default="")
     fuzz_verb.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")
     orders = "only other orders of answers that were waited for at once, up to the first that matters"
@@ -51,8 +49,7 @@ def add_verbs(verbs: Verbs) -> None:
     assertions_verb = verbs.add("check assertions", check_assertions, json=True)
     for verb in (fuzz_verb, assertions_verb):
         verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
-    about = "with --orders: handed to pytest"
-    fuzz_verb.add_argument("command", nargs="*", default=[], metavar="-- PYTEST-ARGUMENTS", help=about)
+    fuzz_verb.value("command", "-- PYTEST-ARGUMENTS", "with --orders: handed to pytest", nargs="*", default=[])
 
 
 BUDGET = 200
@@ -73,6 +70,10 @@ class FuzzTarget(NamedTuple):
     def invariants(self) -> tuple[str, ...]:
         """The invariants of the project."""
         return (*ini_lines(self.root, "agentreplay_invariants")[0],)
+
+    def run_trials(self, trials: Sequence[plan.Trial], **options: Any) -> plan.PlanResult:
+        """Return what came of trials of it; the options are those of `plan.run_trials`."""
+        return plan.run_trials(self.root, self.test, trials, **options)
 
 
 def find_target(what: str) -> FuzzTarget:
@@ -109,60 +110,56 @@ def read_budget(text: str) -> tuple[int, float]:
     return (int(form["trials"]), 0) if form["trials"] else (MOST_DRAWN, float(form["seconds"]))
 
 
-def fuzz(options: argparse.Namespace) -> int:
+def fuzz(options: Options) -> int:
     """`agentreplay check fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`, or `--orders`."""
     if options.orders or options.order is not None:
         return try_orders(options, find_snapshot(options.what))
     if options.command:
-        return complain("what follows -- is handed to pytest with --orders alone", USAGE)
+        return complain("what follows -- is handed to pytest with --orders alone")
     count, seconds = read_budget(options.budget or str(BUDGET))
     target = find_target(options.what)
     orders, tools = len(list_orders(target.run)), ini_lines(target.root, "agentreplay_tools")[0]
     candidates = list_candidates(target.run, orders=orders, words=target.is_case, tools=tools)
     neighbours = draw_neighbours(candidates, seed=options.seed, budget=count)
     if not neighbours:
-        return complain(f"{options.what}: no call of it can be changed", NOTHING)
-    plain = Trial(0, (), "fuzz", target.invariants)
+        return complain(f"{options.what}: no call of it can be changed", Exit.NOTHING)
+    plain = plan.Trial(0, (), "fuzz", target.invariants)
     trials = [plain, *(plain._replace(number=number, neighbour=each) for number, each in enumerate(neighbours, 1))]
     with show_progress(seconds or len(neighbours)) as advance:
 
-        def show_trials(results: Sequence[TrialResult], spent: float) -> None:
+        def show_trials(results: Sequence[plan.TrialResult], spent: float) -> None:
             tried = [result for result in results if result.trial.number]
             failed = format_count(sum(bool(each.violations) for each in tried), "failure")
             left = f"{max(seconds - spent, 0):.0f} s" if seconds else str(len(neighbours) - len(tried))
             text = f"{format_count(len(tried), 'trial')}, {failed}, {left} left"
             advance(spent if seconds else len(tried), text)
 
-        done = run_trials(target.root, target.test, trials, seconds=seconds, show=show_trials)
-    if (why := explain_unfounded(done)) is not None:
-        return complain(f"{options.what}: {why}", CANNOT)
-    tried = [result for result in done.results if result.trial.number]
-    failures, gone = group_failures(tried), 0
+        done = target.run_trials(trials, seconds=seconds, show=show_trials)
+    check_founded(options.what, done)
+    failures, gone = plan.group_failures(done.tried), 0
     if failures and (not done.interrupted or seconds):
-        root, test = target.root, target.test
-        failures = [shrink(each, candidates, plain, lambda t: run_trials(root, test, t).results) for each in failures]
-        failures, gone = confirm(failures, plain, lambda trials: run_trials(root, test, trials, apart=True).results)
-    kept = [case_writer.write(options.dir, target.root, target.test, each) for each in failures]
-    described = [describe_failure(failure, file) for failure, file in zip(failures, kept, strict=True)]
-    lines = [*format_fuzz(options.what, tried, done, failures, kept)]
+        failures = [plan.shrink(each, candidates, plain, lambda t: target.run_trials(t).results) for each in failures]
+        failures, gone = plan.confirm(failures, plain, lambda t: target.run_trials(t, apart=True).results)
+    kept = [(each, case_writer.write(options.dir, target.root, target.test, each)) for each in failures]
+    described = [describe_failure(failure, file) for failure, file in kept]
+    lines = [*format_fuzz(options.what, done, kept)]
     lines += [f"{format_count(gone, 'failure')} not kept: none shows again in a process of its own"] * bool(gone)
-    say_result(options, {"trials": len(tried), "failures": described}, lines)
+    say_result(options, {"trials": len(done.tried), "failures": described}, lines)
     if done.interrupted and not seconds:
         raise KeyboardInterrupt
-    return DIVERGED if failures else SAME
+    return Exit.DIVERGED if failures else Exit.SAME
 
 
-def explain_unfounded(done: PlanResult) -> str | None:
-    """Return why the trials say nothing: pytest ran none of them, or the test fails on its own recording."""
+def check_founded(what: str, done: plan.PlanResult) -> None:
+    """Raise RunnerError where pytest ran no trial, or the test fails on its own recording: the others say nothing."""
     plain = next((result for result in done.results if not result.trial.number), None)
     if plain is None:
-        return f"pytest ran no neighbour of it: {done.reason}"
+        raise RunnerError(f"{what}: pytest ran no neighbour of it: {done.reason}")
     if plain.violations:
-        return f"it fails on its own recording, and that comes first: {plain.violations[0].text}"
-    return None
+        raise RunnerError(f"{what}: it fails on its own recording, and that comes first: {plain.violations[0].text}")
 
 
-def describe_failure(failure: FuzzFailure, kept: Path) -> dict[str, Any]:
+def describe_failure(failure: plan.FuzzFailure, kept: Path) -> dict[str, Any]:
     """Return a failure as plain data."""
     return {
         "invariant": failure.violation.invariant,
@@ -174,17 +171,15 @@ def describe_failure(failure: FuzzFailure, kept: Path) -> dict[str, Any]:
     }
 
 
-def format_fuzz(
-    what: str, tried: Sequence[TrialResult], done: PlanResult, failures: Sequence[FuzzFailure], kept: Sequence[Path]
-) -> Iterator[str]:
+def format_fuzz(what: str, done: plan.PlanResult, kept: Sequence[tuple[plan.FuzzFailure, Path]]) -> Iterator[str]:
     """Yield what came of the neighbours, then each cause with its smallest neighbour and its case."""
-    broken = sum(bool(result.violations) for result in tried)
+    broken = sum(bool(result.violations) for result in done.tried)
     yield from [done.state] if done.state else []
-    yield f"{what}: {format_count(len(tried), 'neighbour')}, {len(tried) - broken} hold"
+    yield f"{what}: {format_count(len(done.tried), 'neighbour')}, {len(done.tried) - broken} hold"
     if done.unjudged:
         why = done.unjudged[0].splitlines()[-1]
         yield from wrap_text(f"{format_count(len(done.unjudged), 'neighbour')} not judged: {why}", width(), "  ")
-    for failure, file in zip(failures, kept, strict=True):
+    for failure, file in kept:
         shown_by = format_count(failure.shown_by, "neighbour")
         text = f"{failure.name}: {failure.violation.text} ({shown_by})"
         yield from ("", *wrap_text(text, width(), "", "    "))
@@ -195,7 +190,7 @@ def format_fuzz(
         yield f"  kept:  pytest {quote_word(format_path(file))}"
 
 
-def check_assertions(options: argparse.Namespace) -> int:
+def check_assertions(options: Options) -> int:
     """`agentreplay check assertions NODEID|SNAPSHOT|CASE [--json]`."""
     target = find_target(options.what)
     calls = top_level(target.run)
@@ -206,22 +201,21 @@ def check_assertions(options: argparse.Namespace) -> int:
         if list_arguments(operator, exchange, target.run)
     ]
     if not changes:
-        return complain(f"{options.what}: no reply of a model in it can be replaced by another one", NOTHING)
-    trials = [Trial(0, ()), *(Trial(n, (each,), "assertions") for n, each in enumerate(changes, 1))]
-    done = run_trials(target.root, target.test, trials)
-    if (why := explain_unfounded(done)) is not None:
-        return complain(f"{options.what}: {why}", CANNOT)
-    rows = [*make_rows(target.run, [result for result in done.results if result.trial.number])]
+        return complain(f"{options.what}: no reply of a model in it can be replaced by another one", Exit.NOTHING)
+    trials = [plan.Trial(0, ()), *(plan.Trial(n, (each,), "assertions") for n, each in enumerate(changes, 1))]
+    done = target.run_trials(trials)
+    check_founded(options.what, done)
+    rows = [*make_rows(target.run, done.tried)]
     unchecked, meaning = explain_rows(rows)
     lines = [*filter(None, [done.state]), *map(format_row, rows), f"{options.what}: {meaning}"]
     say_result(options, {"unchecked": unchecked, "turns": rows}, lines)
-    return DIVERGED if unchecked else SAME
+    return Exit.DIVERGED if unchecked else Exit.SAME
 
 
-def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
+def make_rows(run: Run, results: Sequence[plan.TrialResult]) -> Iterator[dict[str, Any]]:
     """Yield a row for each turn: which other replies the test noticed, which it did not, which ended the run early."""
     calls, every = top_level(run), turns(run, READER)
-    by_call: dict[int, list[TrialResult]] = {}
+    by_call: dict[int, list[plan.TrialResult]] = {}
     for result in results:
         by_call.setdefault(result.trial.neighbour[0].at, []).append(result)
     for at, group in sorted(by_call.items()):
@@ -234,7 +228,7 @@ def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, An
         }
 
 
-def name_operator(result: TrialResult) -> str:
+def name_operator(result: plan.TrialResult) -> str:
     """Return the operator of a trial of one perturbation."""
     return result.trial.neighbour[0].operator
 
@@ -264,27 +258,24 @@ OrderRows = list[dict[str, Any]]
 TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 
-def try_orders(options: argparse.Namespace, file: Path) -> int:
+def try_orders(options: Options, file: Path) -> int:
     """`agentreplay check fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
-    from pytest_agentreplay.runs.partial_replay import list_orders
-    from pytest_agentreplay.snapshots.store.reading import load
-
     if options.json:
-        return complain("--json: orders are not printed as plain data", USAGE)
+        return complain("--json: orders are not printed as plain data")
     if options.budget and not (options.budget.isdecimal() and int(options.budget)):
-        return complain(f"--budget {options.budget}: with --orders a number of orders, like {LIMIT}", USAGE)
-    options.failure = CANNOT
+        return complain(f"--budget {options.budget}: with --orders a number of orders, like {LIMIT}")
+    options.failure = Exit.CANNOT
     limit = int(options.budget or LIMIT)
-    run = load(file).run
+    run = reading.load(file).run
     root, test = find_test(file)
     words = [word for word in options.command if word != test]
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
-        return complain(f"{format_path(file)}: belongs to {test}, not to {other}", USAGE)
+        return complain(f"{format_path(file)}: belongs to {test}, not to {other}")
     orders = list_orders(run, limit=limit, seed=options.seed)
     if not orders:
-        return complain(f"{format_path(file)}: no two of its answers were waited for at once", NOTHING)
+        return complain(f"{format_path(file)}: no two of its answers were waited for at once", Exit.NOTHING)
     if options.order is not None and not 0 < options.order <= len(orders):
-        return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}", USAGE)
+        return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}")
     drawn = len(orders) == limit and len(list_orders(run, limit=limit + 1, seed=options.seed)) > limit
     again = f"agentreplay check fuzz {quote_word(format_path(file))}"
     again += f" --budget {limit}" * (limit != LIMIT) + f" --seed {options.seed}" * (options.seed != 0)
@@ -302,10 +293,10 @@ def replay_orders(root: Path, plan_data: dict[str, Any], words: list[str]) -> tu
     file, _, name = plan_data["test"].partition("::")
     node = f"{file}::{name.partition('[')[0]}"
     with TemporaryDirectory() as folder:
-        plan, into = Path(folder) / "trials.json", Path(folder) / "told.json"
-        files.write_whole(plan, json.dumps({**plan_data, "into": str(into)}))
+        trials, into = Path(folder) / "trials.json", Path(folder) / "told.json"
+        files.write_whole(trials, json.dumps({**plan_data, "into": str(into)}))
         command = [sys.executable, "-m", "pytest", node, "-q", "-x", "--agentreplay-mode=model"]
-        command += [f"--agentreplay-trials={plan}", *words]
+        command += [f"--agentreplay-trials={trials}", *words]
         done = subprocess.run(command, cwd=root, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603  a test of the user's and the user's own words
         printed = done.stdout.decode("utf-8", "replace")
         return done.returncode, printed, json.loads(into.read_bytes()) if into.is_file() else []
@@ -313,19 +304,17 @@ def replay_orders(root: Path, plan_data: dict[str, Any], words: list[str]) -> tu
 
 def report_orders(file: Path, rows: OrderRows, total: int, *, drawn: bool) -> int:
     """Print what the orders have shown; return the exit code."""
-    from pytest_agentreplay.report.finding import format_finding, restore_finding
-
     for state in dict.fromkeys(row["state"] for row in rows if "state" in row):
         say(state)
     ran = sorted((row["trial"] for row in rows if "trial" in row), key=lambda trial: trial["number"])
     race = next((trial["race"] for trial in ran if trial.get("race")), None)
     if race is not None:
         say(format_finding(restore_finding(race), width=width()))
-        return DIVERGED
+        return Exit.DIVERGED
     if failed := next((row for row in rows if "complaint" in row), None):
         say(failed["complaint"])
         again = f"agentreplay replay {quote_word(format_path(file))}"
-        return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", CANNOT)
+        return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", Exit.CANNOT)
     tried = [trial for trial in ran if trial["number"]]
     how = f"all {total}" if len(tried) == total > 1 else f"{len(tried)} of {total}"
     more = ""
@@ -334,7 +323,7 @@ def report_orders(file: Path, rows: OrderRows, total: int, *, drawn: bool) -> in
     say(f"same under {how} other orders of its answers{more}: {format_path(file)}")
     if unkept := sum(not trial["kept"] for trial in tried):
         say(f"{unkept} of them cannot come about: what gives way to nobody has its answer at once")
-    return SAME
+    return Exit.SAME
 
 
 def report_unreached(file: Path, test: str, code: int, output: str) -> int:
@@ -344,4 +333,4 @@ def report_unreached(file: Path, test: str, code: int, output: str) -> int:
     if code in REASONS:
         return complain(f"{REASONS[code]}: {test}", PYTEST_CODES[code])
     why = "unittest.TestCase methods and tests that do not opt in have no other orders"
-    return complain(f"{format_path(file)}: pytest replayed {test} in no order; {why}", CANNOT)
+    return complain(f"{format_path(file)}: pytest replayed {test} in no order; {why}", Exit.CANNOT)

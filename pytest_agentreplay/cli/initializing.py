@@ -11,25 +11,18 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.project_setup import git_files
-from pytest_agentreplay.cli.project_setup.project_modules import functions_below, parse_source, read_project
-from pytest_agentreplay.cli.project_setup.pytest_configuration import configuration_of, text_of
-from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, opens_session
-from pytest_agentreplay.cli.verbs import DIVERGED, SAME, Verbs, say
+from pytest_agentreplay.cli.project_setup import git_files, project_modules
+from pytest_agentreplay.cli.project_setup.pytest_configuration import Configuration, configuration_of, text_of
+from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, suggests_reading
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, find_root, say
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 from pytest_agentreplay.snapshots.store.layout import DIRECTORY
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
-
-    from pytest_agentreplay.cli.project_setup.project_modules import ProjectModules
-    from pytest_agentreplay.cli.project_setup.pytest_configuration import Configuration
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -44,9 +37,9 @@ NOTHING = "nothing to do: the project has what it needs"
 TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 
 
-def init(options: argparse.Namespace) -> int:
+def init(options: Options) -> int:
     """`agentreplay init [--yes | --dry-run] [--no-workflow]`."""
-    planned = plan(root_above(Path.cwd()), workflow=not options.no_workflow)
+    planned = plan(find_root(), workflow=not options.no_workflow)
     for line in describe_plan(planned):
         say(line)
     if not planned.changes:
@@ -58,10 +51,10 @@ def init(options: argparse.Namespace) -> int:
     say("")
     if options.dry_run:
         say(f"{plural(len(planned.changes), 'file')} would be written")
-        return SAME
+        return Exit.SAME
     if not options.yes and not is_confirmed(planned):
         say("nothing was written; to write it: agentreplay init --yes")
-        return DIVERGED
+        return Exit.DIVERGED
     write(planned.changes)
     for change in planned.changes:
         say(f"written   {format_path(change.file)}")
@@ -72,8 +65,6 @@ def init(options: argparse.Namespace) -> int:
 
 def describe_plan(planned: InitPlan) -> list[str]:
     """Return what was found, in lines."""
-    from pytest_agentreplay.cli.project_setup.tool_search import suggests_reading
-
     written = any(change.file == planned.configuration for change in planned.changes)
     unchanged = " (nothing to add)" if files.exists(planned.configuration) else " (not needed)"
     lines = [f"settings  {format_path(planned.configuration)}{'' if written else unchanged}"]
@@ -114,7 +105,7 @@ def finish(planned: InitPlan) -> int:
         say(f"next      pytest --snapshot-record {' '.join(quote_word(format_path(file)) for file in planned.tests)}")
     else:
         say("next      give a test the fixture agentreplay, then: pytest --snapshot-record")
-    return SAME
+    return Exit.SAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +147,7 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     configuration = configuration_of(root)
     declared = [root / folder for folder in configuration.lines("pythonpath")]
     sources = [root / "src"] if (root / "src").is_dir() and not files.exists(root / "src" / "__init__.py") else []
-    project = read_project(root, [*declared, *sources, root])
+    project = project_modules.read_project(root, [*declared, *sources, root])
     tools = find_tools(project)
     planned = InitPlan(configuration.file, tools, skipped=project.skipped, tests=tests_using(project))
     planned.added = [path for path in tools.functions if not is_named(configuration, path)]
@@ -174,7 +165,7 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     return planned
 
 
-def plan_git_files(planned: InitPlan, root: Path, top: Path, project: ProjectModules | None) -> None:
+def plan_git_files(planned: InitPlan, root: Path, top: Path, project: project_modules.ProjectModules | None) -> None:
     """Add the changes of git's files, and the workflow of `project` where nothing runs the tests yet."""
     add_change(planned, root / ".gitignore", git_files.with_ignored(text_of(root / ".gitignore") or ""))
     add_change(planned, root / ".gitattributes", git_files.with_attributes(text_of(root / ".gitattributes") or ""))
@@ -218,13 +209,15 @@ def is_importable(base: Path, tools: FoundTools) -> bool:
     return True
 
 
-def tests_using(project: ProjectModules) -> list[Path]:
+def tests_using(project: project_modules.ProjectModules) -> list[Path]:
     """Return the test files in which a test asks for the fixture or has the marker."""
     using = []
     for file in project.tests:
         source = files.read_file(file)
-        tree = parse_source(source) if b"agentreplay" in source else None
-        if tree and (b"mark.agentreplay" in source or any(map(opens_session, functions_below(tree)))):
+        tree = project_modules.parse_source(source) if b"agentreplay" in source else None
+        functions = project_modules.functions_below(tree) if tree else ()
+        asks = any("agentreplay" in project_modules.list_parameter_names(function) for function in functions)
+        if tree and (b"mark.agentreplay" in source or asks):
             using.append(file)
     return using
 

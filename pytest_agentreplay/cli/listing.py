@@ -9,31 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.budget import UNPRICED
-from pytest_agentreplay.cli.casework import CASES
-from pytest_agentreplay.cli.verbs import (
-    DAMAGED,
-    NOTHING,
-    SAME,
-    USAGE,
-    Verbs,
-    complain,
-    say,
-    say_data,
-    say_drawn,
-    say_result,
-)
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, say_drawn, say_result
 from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
-from pytest_agentreplay.report.terminal import make_table, make_text, open_console
 from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory, sum_uses
 from pytest_agentreplay.runs.snapshot_selection import select_recorded
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.snapshots.store import format_path
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
 
@@ -59,13 +44,13 @@ REPLAYS = {"A": "yes", "B": "with gaps", "C": "unknown", "cold": "no"}
 KINDS = {"snapshot": "snapshot", "pending": "pending run", "run": "captured run", "case": "case"}
 
 
-def ls(options: argparse.Namespace) -> int:
+def ls(options: Options) -> int:
     """`agentreplay ls [PATH...] [--plain | --totals | --stale | --cold [--by WAY]] [--json]`."""
     if options.by and not options.cold:
-        return complain("--by counts cases that cannot be replayed: add --cold", USAGE)
+        return complain("--by counts cases that cannot be replayed: add --cold")
     options.paths = [file for path in options.paths for file in select_recorded(path, Path.cwd())]
     if missing := [path for path in options.paths if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
+        return complain(f"there is no {format_path(missing[0])}")
     if options.stale:
         from pytest_agentreplay.cli.stale_checks import print_stale
 
@@ -91,11 +76,11 @@ def ls(options: argparse.Namespace) -> int:
 
 def find_entries(paths: Sequence[Path]) -> tuple[list[Entry], int]:
     """Return what is recorded in the project, or below the paths, and the exit code; complain of nothing at all."""
-    root = root_above(Path.cwd())
+    root = find_root()
     if entries := read_inventory(root, paths):
-        return entries, DAMAGED if any(entry.problem for entry in entries) else SAME
+        return entries, Exit.DAMAGED if any(entry.problem for entry in entries) else Exit.SAME
     where = ", ".join(map(format_path, paths or [root]))
-    return [], complain(f"nothing is recorded in {where}; to record its tests: pytest --snapshot-record", NOTHING)
+    return [], complain(f"nothing is recorded in {where}; to record its tests: pytest --snapshot-record", Exit.NOTHING)
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:
@@ -152,7 +137,7 @@ SHOWN = 3  # files of one content that are named; --json has all
 TOKENS = ("input_tokens", "output_tokens")
 
 
-def print_totals(options: argparse.Namespace) -> int:
+def print_totals(options: Options) -> int:
     """`agentreplay ls --totals [PATH...] [--json]`."""
     entries, code = find_entries(options.paths)
     if not (entries or options.json):
@@ -161,25 +146,25 @@ def print_totals(options: argparse.Namespace) -> int:
     if options.json:
         say_data(data)
     else:
-        console = open_console()
+        console = terminal.open_console()
         say_drawn(console, *draw(data, spell_totals(entries), console.width))
     for entry in entries:
         if entry.problem:
-            complain(f"{format_path(entry.path)}: {entry.problem}", DAMAGED)
+            complain(f"{format_path(entry.path)}: {entry.problem}", Exit.DAMAGED)
     return code
 
 
-def count_cold(options: argparse.Namespace) -> int:
+def count_cold(options: Options) -> int:
     """`agentreplay ls --cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
     from pytest_agentreplay.runs.case_files.failures import survey
 
-    places = options.paths or [root_above(Path.cwd()) / CASES]
+    places = options.paths or [find_root() / "cases"]
     cold_cases = survey(places, options.by)
     for why in cold_cases.unread:
-        complain(why, SAME)
+        complain(why, Exit.SAME)
     say_result(options, cold_cases.plain(), cold_cases.lines())
     where = ", ".join(map(format_path, places))
-    return SAME if cold_cases.cold else complain(f"every case in {where} can be replayed", NOTHING)
+    return Exit.SAME if cold_cases.cold else complain(f"every case in {where} can be replayed", Exit.NOTHING)
 
 
 def summarize(entries: Sequence[Entry]) -> dict[str, Any]:
@@ -236,21 +221,21 @@ def draw(data: dict[str, Any], totals: str, width: int) -> Iterator[Any]:
     costs = [row["cost"] for row in data["by_model"] if row["cost"] is not None]
     cost = format_cost(sum(costs)) if costs else "cost not known" if unknown else "no model was asked"
     without = f", without {', '.join(row['model'] for row in unknown)}" * bool(costs and unknown)
-    yield make_text(f"{totals}, {data['totals']['seconds']:,.1f} s, {cost}{without}")
+    yield terminal.make_text(f"{totals}, {data['totals']['seconds']:,.1f} s, {cost}{without}")
     for key, first, *names in TABLES:
         if data[key]:
             rows = ([row[first], *(format_amount(name, row[name]) for name in names)] for row in data[key])
             yield ""
-            yield make_table([first, *(name.removesuffix("_tokens") for name in names)], rows, width)
+            yield terminal.make_table([first, *(name.removesuffix("_tokens") for name in names)], rows, width)
     if unpriced := [row["model"] for row in unknown if row["input_tokens"] or row["output_tokens"]]:
-        yield make_text("")
-        yield make_text(UNPRICED.format(unpriced[0]).replace(unpriced[0], ", ".join(unpriced), 1))
+        yield terminal.make_text("")
+        yield terminal.make_text(UNPRICED.format(unpriced[0]).replace(unpriced[0], ", ".join(unpriced), 1))
     if silent := [row["model"] for row in unknown if row["model"] not in unpriced]:
-        yield make_text("")
-        yield make_text(f"the replies of {', '.join(silent)} do not say their tokens")
+        yield terminal.make_text("")
+        yield terminal.make_text(f"the replies of {', '.join(silent)} do not say their tokens")
     for paths in data["duplicates"]:
-        yield make_text("")
-        yield make_text(f"{plural(len(paths), 'file')} with the same calls and replies:")
+        yield terminal.make_text("")
+        yield terminal.make_text(f"{plural(len(paths), 'file')} with the same calls and replies:")
         yield from (f"  {escape_line(path)}" for path in paths[:SHOWN])
         yield from [f"  and {len(paths) - SHOWN} more"] * (len(paths) > SHOWN)
 

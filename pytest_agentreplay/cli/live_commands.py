@@ -11,7 +11,7 @@ from pytest_agentreplay.backends.lineup import LOOP, changed_layers, kit_changes
 from pytest_agentreplay.backends.statistics import LivePlan, SequentialTest, judge
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
-from pytest_agentreplay.cli.verbs import CANNOT, INCONCLUSIVE, NOTHING, USAGE, Verbs, complain, say, show_result, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, show_result, width
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.paths import quote_word
@@ -24,12 +24,10 @@ from pytest_agentreplay.runs.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.runs.snapshot_selection import read_changes
 from pytest_agentreplay.settings.parsers import parse_amounts, parse_live
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 from pytest_agentreplay.snapshots.store.projects import ini_value, root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
 
@@ -40,18 +38,17 @@ TOGETHER = " + "
 def add_verbs(verbs: Verbs) -> None:
     """Declare `live compare`, `live lineup` and `live drift`."""
     compare_verb = verbs.add("live compare", compare, json=True)
-    change = "as --replay-set; again for more"
-    compare_verb.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help=change)
+    compare_verb.value("--set", "NAME=VALUE", "as --replay-set; again for more", action="append", required=True)
     compare_verb.value("--runs", "N", "live runs of each test (default: 10), or auto", default="10")
     compare_verb.value("--budget", "LIMITS", 'of all together: "calls=100 usd=2.00"', default="")
     for form in ("--csv", "--html"):
-        compare_verb.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
-    compare_verb.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases, or folders of them")
+        compare_verb.value(form, "FILE", "write the table there, too", type=Path)
+    compare_verb.value("paths", "PATH", "tests, cases, or folders of them", nargs="+")
     lineup_verb = verbs.add("live lineup", lineup, json=True)
     lineup_verb.value("--runs", "N", "live runs of each cell (default: auto)", default="auto")
     lineup_verb.value("--budget", "LIMITS", 'of all runs: "calls=100 tokens=50000 usd=2.00"', default="")
     lineup_verb.value("what", "NODEID|SNAPSHOT|CASE", "the test, its snapshot, or a case of it")
-    lineup_verb.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
+    lineup_verb.value("other", "SNAPSHOT", "compare two recordings instead", nargs="?", type=Path)
     drift_verb = verbs.add("live drift", drift, json=True)
     drift_verb.paths("histories (default: the project's)", exist=False)
     drift_verb.value("--test", "ID", "only tests whose id holds this", default="")
@@ -60,7 +57,7 @@ def add_verbs(verbs: Verbs) -> None:
     drift_verb.value("--html", "FILE", "write a page, too", type=Path)
 
 
-def compare(options: argparse.Namespace) -> int:
+def compare(options: Options) -> int:
     """`agentreplay live compare --set NAME=VALUE... PATH...`."""
     settings: dict[str, list[str]] = {"as recorded": []} if len({*options.set}) == 1 else {}
     settings |= {name: name.split(TOGETHER) for name in options.set}
@@ -68,7 +65,7 @@ def compare(options: argparse.Namespace) -> int:
     try:
         notes = [*mixed_settings({name: {**read_changes(parts, root)} for name, parts in settings.items()})]
     except SettingsError as error:
-        return complain(str(error).replace("--replay-set", "--set", 1), USAGE)
+        return complain(str(error).replace("--replay-set", "--set", 1))
     limits = [f"--replay-runs={options.runs}", *share_of(options.budget, len(settings))]
     results: dict[str, list[LiveResult]] = {}
     for name, parts in settings.items():
@@ -76,11 +73,11 @@ def compare(options: argparse.Namespace) -> int:
         command = [sys.executable, "-m", "pytest", *words]
         done, data = run_live(lambda *live: subprocess.run([*command, *live], stdout=2, check=False))  # noqa: B023, S603
         if (code := done.returncode) not in {0, 1, 5}:
-            return complain(f"pytest ended with {code} for --set {name!r}", USAGE if code == 4 else CANNOT)
+            return complain(f"pytest ended with {code} for --set {name!r}", Exit.USAGE if code == 4 else Exit.CANNOT)
         results[name] = [*map(LiveResult.of, data["results"])]
     rows = live_reports.compare_settings(results)
     if not rows[0]["test"]:
-        return complain("no test has a snapshot, no case asks a live model: there is nothing to compare", NOTHING)
+        return complain("no test has a snapshot, no case asks a live model: there is nothing to compare", Exit.NOTHING)
     if options.csv:
         files.write_whole(options.csv, live_reports.format_comparison_csv(rows))
     if options.html:
@@ -107,13 +104,13 @@ def share_of(budget: str, count: int) -> list[str]:
     return ["--replay-budget", " ".join(shares)] if shares else []
 
 
-def lineup(options: argparse.Namespace) -> int:
-    """`agentreplay live lineup NODEID|SNAPSHOT|CASE` and `agentreplay live lineup A B`."""
-    return compare_recordings(options) if options.other is not None else line_up(options)
+def lineup(options: Options) -> int:
+    """`agentreplay live lineup NODEID|SNAPSHOT|CASE` and `agentreplay live lineup A B`.
 
-
-def line_up(options: argparse.Namespace) -> int:
-    """Run the cells of a test, printing a row for each, and say which layer is guilty."""
+    Runs the cells of a test, printing a row for each, and says which layer is guilty.
+    """
+    if options.other is not None:
+        return compare_recordings(options)
 
     def show_cell(row: dict[str, Any]) -> None:
         if not options.json:
@@ -162,7 +159,7 @@ def cell_line(row: dict[str, Any]) -> str:
     return f"{row['outcome'] or 'not run':14}{cell_name(row)}: {took}{cost}{why}"
 
 
-def compare_recordings(options: argparse.Namespace) -> int:
+def compare_recordings(options: Options) -> int:
     """Print which layer made two recordings differ, and what else differs."""
     a, b, matching = read_pair(Path(options.what), options.other)
     names, around = (format_path(Path(options.what)), format_path(options.other)), kit_changes(a, b, READER)
@@ -182,22 +179,22 @@ def compare_recordings(options: argparse.Namespace) -> int:
 def run_test_live(file: Path, *words: str) -> int:
     """As `run_test`, with the real model; the code says what the runs prove. Where none came to its end, nothing."""
     code, data = run_live(lambda *live: run_test(file, *live, *words))
-    if code == CANNOT or "inconclusive" not in {verdict["word"] for verdict in data["verdicts"]}:
+    if code == Exit.CANNOT or "inconclusive" not in {verdict["word"] for verdict in data["verdicts"]}:
         return code
     ended = [result for result in data["results"] if result["cell"] != "FF" and not result["stopped"]]
-    return INCONCLUSIVE if ended else CANNOT
+    return Exit.INCONCLUSIVE if ended else Exit.CANNOT
 
 
-def drift(options: argparse.Namespace) -> int:
+def drift(options: Options) -> int:
     """`agentreplay live drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
-    root = root_above(Path.cwd())
+    root = find_root()
     history.take_over(root)
     places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
     runs = [run for run in history.read_runs(places) if options.test in run.test]
     rows = live_reports.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
     if not rows:
         command = "pytest --replay=live" + f" {options.test}" * bool(options.test)
-        return complain(f"there is no live run in the history. To make one:\n  {command}", NOTHING)
+        return complain(f"there is no live run in the history. To make one:\n  {command}", Exit.NOTHING)
     if options.html:
         files.write_whole(options.html, live_reports.format_page(rows))
     verdicts = judge_runs(root, runs) if options.judge else []

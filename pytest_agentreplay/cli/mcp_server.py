@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.mcp_answers import ToolAnswer, format_answer, shorten_prose
 from pytest_agentreplay.cli.mcp_tools import TOOLS, scaffold_case
-from pytest_agentreplay.cli.verbs import CANNOT, SAME
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs
 from pytest_agentreplay.errors import AgentReplayError, SettingsError
 from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping
 
-    from pytest_agentreplay.cli.verbs import Verbs
 
 INSTRUCTIONS = """This project records runs of an AI agent in its tests and replays them offline. To fix a failing test:
 list_recorded, explain_failure, show_run, edit the code, replay until it passes. Lines that begin with a bar were
@@ -45,11 +43,13 @@ ARGUMENTS = {
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `mcp`."""
-    verb = verbs.add("mcp", serve_agents, "serve coding agents over stdio: look at runs, replay them", failure=CANNOT)
+    verb = verbs.add(
+        "mcp", serve_agents, "serve coding agents over stdio: look at runs, replay them", failure=Exit.CANNOT
+    )
     verb.value("--project", "DIR", "the project (default: that of the working directory)", type=Path, default=Path())
 
 
-def serve_agents(options: argparse.Namespace) -> int:
+def serve_agents(options: Options) -> int:
     """`agentreplay mcp [--project DIR]`."""
     if not options.project.is_dir():
         raise SettingsError(f"--project: there is no folder {options.project}")
@@ -65,7 +65,7 @@ def serve_agents(options: argparse.Namespace) -> int:
     # By its default Ctrl-C ends the process. As an exception it would wait for the thread that reads stdin.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve, root, wire)
-    return SAME
+    return Exit.SAME
 
 
 async def serve(root: Path, wire: io.TextIOWrapper) -> None:

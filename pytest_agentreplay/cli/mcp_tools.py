@@ -30,9 +30,7 @@ from pytest_agentreplay.report.run_view import spell_run
 from pytest_agentreplay.runs import inventory
 from pytest_agentreplay.runs.snapshot_selection import normalize_id, select_snapshots
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import files, layout, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_value
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading
 
 SCAFFOLD = next(verb for verb, module in MODULES.items() if module == "casework").split()
 """The words of the command line that make a case."""
@@ -179,7 +177,7 @@ def find_inside(root: Path, word: str) -> Path:
 def read_last_failed(root: Path) -> set[str]:
     """Return the tests that failed in pytest's last session, as its cache has them."""
     # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/cacheprovider.py
-    cache = ini_value(root, "cache_dir") or ".pytest_cache"
+    cache = projects.ini_value(root, "cache_dir") or ".pytest_cache"
     try:
         return {*json.loads(files.read_file(root / cache / "v/cache/lastfailed"))}
     except (AgentReplayError, ValueError, TypeError):

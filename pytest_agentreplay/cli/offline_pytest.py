@@ -20,7 +20,7 @@ from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.secret_names import looks_secret, secret_environment
 from pytest_agentreplay.redaction.vendors import find_vendors
 from pytest_agentreplay.runs.command import CommandResult, run_command
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

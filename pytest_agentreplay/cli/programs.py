@@ -12,13 +12,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, width
 from pytest_agentreplay.intercept.process.child_start import PYTHON
 from pytest_agentreplay.report.escape import escape_output
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping, Sequence
     from types import FrameType
 
@@ -27,24 +26,22 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `serve` and `run`."""
-    serve_verb = verbs.add("serve", serve, failure=CANNOT)
+    serve_verb = verbs.add("serve", serve, failure=Exit.CANNOT)
     port = "listen on this port of 127.0.0.1 (default: a free one)"
     serve_verb.add_argument("--port", type=int, default=0, help=port)
     serve_verb.add_argument("file", type=Path, metavar="FILE")
-    serve_verb.add_argument(
-        "command", nargs="*", default=[], metavar="-- COMMAND", help="run this with the variables set"
-    )
+    serve_verb.value("command", "-- COMMAND", "run this with the variables set", nargs="*", default=[])
     run_verb = verbs.add("run", run)
     about = "failed (default): where it ends with another code than 0; all; or a rate"
-    run_verb.add_argument("--keep", metavar="WHICH", default="failed", help=about)
+    run_verb.value("--keep", "WHICH", about, default="failed")
     run_verb.value("--to", "STORE", "a folder or a URL of fsspec (default: runs)", default="runs")
     run_verb.value("--name", "NAME", "the name of the run (default: that of the program)", default="")
     tool = "a function whose calls are kept: shop.tools.refund, or shop.tools.lookup_order = read"
     run_verb.value("--tool", "LINE", tool, action="append", default=[])
-    run_verb.add_argument("command", nargs="*", metavar="-- PROGRAM", help="what to run, with its arguments")
+    run_verb.value("command", "-- PROGRAM", "what to run, with its arguments", nargs="*")
 
 
-def serve(options: argparse.Namespace) -> int:
+def serve(options: Options) -> int:
     """`agentreplay serve FILE [--port N] [-- COMMAND ...]`."""
     from pytest_agentreplay.runs.snapshot_selection import choose_run
     from pytest_agentreplay.runs.snapshot_server import SnapshotServer
@@ -57,7 +54,7 @@ def serve(options: argparse.Namespace) -> int:
     try:
         serving = SnapshotServer(snapshot, file, root_above(file), port=options.port)
     except (OSError, OverflowError) as error:
-        return complain(f"cannot listen on port {options.port}: {error}", USAGE)
+        return complain(f"cannot listen on port {options.port}: {error}")
     with serving:
         if options.command:
             code = run_command(options.command, serving.env)
@@ -67,8 +64,8 @@ def serve(options: argparse.Namespace) -> int:
             print_notice(f"serving {format_path(options.file)} at {serving.url} until Ctrl-C")
             sys.stdout.flush()
             wait()
-            code = SAME
-    return code if code == CANNOT else report_served(serving) or code
+            code = Exit.SAME
+    return code if code == Exit.CANNOT else report_served(serving) or code
 
 
 def run_command(command: list[str], environ: Mapping[str, str]) -> int:
@@ -76,10 +73,10 @@ def run_command(command: list[str], environ: Mapping[str, str]) -> int:
     try:
         done = subprocess.run(command, env={**os.environ, **environ}, check=False)  # noqa: S603  the user's own words
     except OSError as error:
-        return complain(f"cannot run {command[0]}: {error}", CANNOT)
+        return complain(f"cannot run {command[0]}: {error}", Exit.CANNOT)
     if done.returncode:
-        return complain(f"{command[0]} has ended with {done.returncode}", DIVERGED)
-    return SAME
+        return complain(f"{command[0]} has ended with {done.returncode}", Exit.DIVERGED)
+    return Exit.SAME
 
 
 def wait() -> None:
@@ -104,11 +101,11 @@ def report_served(serving: SnapshotServer) -> int:
     served, missing, divergence = serving.served, serving.missing, serving.find_divergence()
     print_notice(f"served {served} call{'' if served == 1 else 's'}, {missing} not asked for")
     if not served and divergence is None:
-        return NOTHING
+        return Exit.NOTHING
     if divergence is None:
-        return SAME
+        return Exit.SAME
     print_notice(format_finding(divergence, width=width(), see_all=""))
-    return DIVERGED
+    return Exit.DIVERGED
 
 
 def print_notice(words: str) -> None:
@@ -120,13 +117,13 @@ WRITING = 60.0
 """Seconds that the run has to be written, after the program has ended."""
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """`agentreplay run [--keep WHICH] [--to STORE] [--name NAME] [--tool LINE ...] -- PROGRAM ...`."""
     from pytest_agentreplay import capture
     from pytest_agentreplay.runs.capture.captured_program import find_tools, run_program
 
     if not options.command:
-        return complain("there is no program to run; type it like agentreplay run -- python agent.py", USAGE)
+        return complain("there is no program to run; type it like agentreplay run -- python agent.py")
     name, arguments = describe_program(options.command)
     tools = find_tools(options.tool)
     log, handler = logging.getLogger("pytest_agentreplay.capture"), logging.StreamHandler()
@@ -136,7 +133,7 @@ def run(options: argparse.Namespace) -> int:
         with capture.run(options.name or name, input={"arguments": {"argv": arguments}}) as captured:
             code = run_program(options.command, captured, tools)
     except OSError as error:
-        return complain(f"cannot run {options.command[0]}: {error}", CANNOT)
+        return complain(f"cannot run {options.command[0]}: {error}", Exit.CANNOT)
     finally:
         capture.stop(WRITING)
         log.removeHandler(handler)

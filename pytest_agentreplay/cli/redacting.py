@@ -7,57 +7,52 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_result
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_result
+from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, difference, join_policies, rules
+from pytest_agentreplay.runs.redact import redaction_setup
+from pytest_agentreplay.runs.redact.rule_review import RuleHit, redact_snapshot, write
+from pytest_agentreplay.runs.snapshot_selection import check_name
+from pytest_agentreplay.settings.parsers import parse_redact
+from pytest_agentreplay.settings.table import in_toml
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import files, layout
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout
 from pytest_agentreplay.snapshots.store.projects import configuration, root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
-
-    from pytest_agentreplay.redaction.policy import Policy
-    from pytest_agentreplay.runs.redact.rule_review import RuleHit
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `redact`."""
     verb = verbs.add("redact", redact, json=True, policy=True)
-    about = "snapshots, pending and captured runs, or folders; with --dry-run any files"
-    verb.add_argument("paths", nargs="+", metavar="PATH", help=about)
+    verb.value("paths", "PATH", "snapshots, pending and captured runs, or folders; with --dry-run any files", nargs="+")
     verb.value("--reason", "WHY", "kept in the files", default="")
     verb.flag("--dry-run", "change nothing, print what is found")
 
 
 def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     """`agentreplay case lint POLICY [--baseline OTHER] [PATH...]`."""
-    from pytest_agentreplay.redaction.policy import difference, rules
-    from pytest_agentreplay.runs.redact import redaction_setup
-
     read = redaction_setup.load_policy(file)
     counts = Counter(rule.key for rule in rules(read))
     say(f"{format_path(file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}")
     for rule in rules(read):
         say(f"  {rule}")
-    report_changes(list_snapshots(paths or [root_above(Path.cwd())]), read)
+    report_changes(list_snapshots(paths or [find_root()]), read)
     if baseline is None:
-        return SAME
+        return Exit.SAME
     changes = difference(read, redaction_setup.load_policy(baseline))
     weaker = [change for change in changes if change.weaker]
     say(f"against {format_path(baseline)}: {'the same' if not changes else ''}".rstrip())
     for change in changes:
         say(f"  {'+' if change.added else '-'} {change.rule}{'   weaker' if change.weaker else ''}")
     if not weaker:
-        return SAME
-    return complain(f"{format_path(file)}: is weaker than {format_path(baseline)}: {weaker[0].rule}", DIVERGED)
+        return Exit.SAME
+    return complain(f"{format_path(file)}: is weaker than {format_path(baseline)}: {weaker[0].rule}", Exit.DIVERGED)
 
 
 def report_changes(snapshots: Iterable[Path], read: Policy) -> None:
     """Print what would be redacted in which snapshots; of those that cannot be read, why."""
-    from pytest_agentreplay.errors import AgentReplayError
-    from pytest_agentreplay.runs.redact.rule_review import redact_snapshot
-
     total = changed = 0
     for file in snapshots:
         total += 1
@@ -68,7 +63,7 @@ def report_changes(snapshots: Iterable[Path], read: Policy) -> None:
             continue
         changed += bool(hits)
         report_hits(file, hits)
-    say(f"{changed} of {total} snapshot{'s' * (total != 1)} would change" if total else "there are no snapshots yet")
+    say(f"{changed} of {plural(total, 'snapshot')} would change" if total else "there are no snapshots yet")
 
 
 def report_hits(file: Path, hits: Iterable[RuleHit]) -> None:
@@ -81,19 +76,15 @@ def report_hits(file: Path, hits: Iterable[RuleHit]) -> None:
         say(f"{format_path(file)}: {category} {sum(hit.count for hit in every)}: {places}")
 
 
-def redact(options: argparse.Namespace) -> int:
+def redact(options: Options) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY]`, or --dry-run."""
-    from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs.redact.rule_review import redact_snapshot, write
-    from pytest_agentreplay.settings.table import in_toml
-
     paths = [*map(Path, options.paths)]
     if options.dry_run:
         return scan(options, paths)
     if options.json:
-        return complain("--json prints what is found: add --dry-run", USAGE)
+        return complain("--json prints what is found: add --dry-run")
     if url := next((word for word in options.paths if "://" in word), ""):
-        return complain(f"{url}: files are redacted where they lie; redact a copy in a folder", USAGE)
+        return complain(f"{url}: files are redacted where they lie; redact a copy in a folder")
     chosen, policy_name = chosen_policy(options.policy)
     reason = options.reason.strip() or f"redacted again{f' with {policy_name}' if policy_name else ''}"
     every = [
@@ -101,25 +92,24 @@ def redact(options: argparse.Namespace) -> int:
         for file in list_snapshots(paths)
     ]
     if not every:
-        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, paths))}", NOTHING)
+        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, paths))}", Exit.NOTHING)
     write(every)
     changed = [rewrite for rewrite in every if rewrite.text]
     for rewrite in changed:
         report_hits(rewrite.file, rewrite.hits)
     say(
-        f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} redacted and sealed again"
+        f"{len(changed)} of {plural(len(every), 'snapshot')} redacted and sealed again"
         + (f": {changed[0].reason}" if changed else "")
     )
     if changed and policy_name:
         line = f"replays need it too: agentreplay_redact = {policy_name}"
-        name, _ = configuration(root_above(Path.cwd())) or ("", "")
+        name, _ = configuration(find_root()) or ("", "")
         say(in_toml(line) if name.endswith(".toml") else line)
-    return SAME if changed else NOTHING
+    return Exit.SAME if changed else Exit.NOTHING
 
 
-def scan(options: argparse.Namespace, paths: list[Path]) -> int:
+def scan(options: Options, paths: list[Path]) -> int:
     """`agentreplay redact --dry-run PATH... [--policy P] [--json]`."""
-    from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
 
     chosen, _ = chosen_policy(options.policy)
@@ -140,33 +130,25 @@ def scan(options: argparse.Namespace, paths: list[Path]) -> int:
     unread = [] if options.json else [f"{format_path(file)}: not looked into: {why}" for file, why in skipped]
     say_result(options, {"files": count, "found": rows, "skipped": left}, [*places, total], unread)
     if not count:
-        return complain(f"there is nothing to look into in {', '.join(map(format_path, paths))}", NOTHING)
-    return DIVERGED if hits else SAME
+        return complain(f"there is nothing to look into in {', '.join(map(format_path, paths))}", Exit.NOTHING)
+    return Exit.DIVERGED if hits else Exit.SAME
 
 
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """Return what holds for the project here, with what was named beside it; and its name."""
-    from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs.redact.redaction_setup import find_policy, load_policies
-    from pytest_agentreplay.settings.parsers import parse_redact
-
     names = parse_redact(words or (), "--policy")
-    return join_policies(load_policies(names), find_policy(root_above(Path.cwd()))), ", ".join(names)
+    policy = join_policies(redaction_setup.load_policies(names), redaction_setup.find_policy(find_root()))
+    return policy, ", ".join(names)
 
 
 def find_project_policy(file: Path) -> Policy:
     """Return the policy of a file's project, where that is another one than the project here."""
-    from pytest_agentreplay.redaction.policy import PLAIN
-    from pytest_agentreplay.runs.redact import redaction_setup
-
     root = root_above(file.absolute().parent)
-    return PLAIN if root == root_above(Path.cwd()) else redaction_setup.find_policy(root)
+    return PLAIN if root == find_root() else redaction_setup.find_policy(root)
 
 
 def list_snapshots(paths: Iterable[Path]) -> list[Path]:
     """Return the snapshots that were named, and those below the folders that were. Raises SettingsError for others."""
-    from pytest_agentreplay.runs.snapshot_selection import check_name
-
     advice = "to look for secrets in any file: agentreplay redact --dry-run FILE"
     paths = [check_name(path, advice) for path in paths]
     return [file for path in paths for file in (files.list_below(path, layout.RECORDED) if path.is_dir() else [path])]

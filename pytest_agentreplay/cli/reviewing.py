@@ -8,88 +8,80 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, Verbs, complain, say, say_data, width, write_pages
+from pytest_agentreplay.cli import showing
+from pytest_agentreplay.cli.snapshot_files import remind, restore
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, width, write_pages
+from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.providers import READER, RULES
+from pytest_agentreplay.report.pull_request import RevisionComparison, compare_runs, format_comment, list_case_changes
 from pytest_agentreplay.report.terminal import wants_colour
-from pytest_agentreplay.snapshots.store import files, layout
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.runs.captured.groups import read_latest
+from pytest_agentreplay.runs.inventory import read_prices
+from pytest_agentreplay.runs.offline_session import list_accepted_rules
+from pytest_agentreplay.runs.pending_review import ReviewedRun, ReviewWalk, list_reviewed
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec import strict_yaml
+from pytest_agentreplay.snapshots.store import files, format_path, layout
+from pytest_agentreplay.snapshots.store.git_revisions import Repository, explain_no_head
 
 if TYPE_CHECKING:
-    import argparse
-
     from pytest_agentreplay.model.exchanges import JsonObject, Run
-    from pytest_agentreplay.report.pull_request import RevisionComparison
-    from pytest_agentreplay.runs.pending_review import ReviewedRun
-    from pytest_agentreplay.snapshots.store.git_revisions import Repository
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `review` and `summarize`."""
     review_verb = verbs.add("review", review, "look at what waits, turn by turn, and accept or leave it by a key")
-    review_verb.add_argument(
-        "what", nargs="*", metavar="PATH", help="files, folders, or the ids of tests (default: the whole project)"
-    )
-    review_verb.add_argument("--list", action="store_true", help="only list what waits, and what to type")
-    review_verb.add_argument("--json", action="store_true", help="print the list as plain data")
+    review_verb.value("what", "PATH", "files, folders, or the ids of tests (default: the whole project)", nargs="*")
+    review_verb.flag("--list", "only list what waits, and what to type")
+    review_verb.flag("--json", "print the list as plain data")
     about = "what a branch changes in recorded runs, for its pull request"
     summarize_verb = verbs.add("summarize", summarize, about)
-    summarize_verb.add_argument(
-        "revisions",
-        nargs="?",
-        metavar="BASE..HEAD",
-        help="two revisions of git; BASE alone: against the files here (default: where your branch began)",
-    )
+    about = "two revisions of git; BASE alone: against the files here (default: where your branch began)"
+    summarize_verb.value("revisions", "BASE..HEAD", about, nargs="?")
     summarize_verb.flag("--captured", "add what the latest pytest --agentreplay-runs made of captured runs")
-    summarize_verb.add_argument("--json", action="store_true", help="print plain data")
-    summarize_verb.add_argument("--out", type=Path, metavar="FILE", help="write it there instead of printing it")
+    summarize_verb.flag("--json", "print plain data")
+    summarize_verb.value("--out", "FILE", "write it there instead of printing it", type=Path)
 
 
-def review(options: argparse.Namespace) -> int:
+def review(options: Options) -> int:
     """`agentreplay review [PATH...] [--list | --json]`."""
-    from pytest_agentreplay.runs.pending_review import list_reviewed
-    from pytest_agentreplay.snapshots.store.git_revisions import explain_no_head
-
     runs, why = list_reviewed(options.what, Path.cwd()), explain_no_head(Path.cwd())
     uncompared = f"snapshots are not compared with git's HEAD: {why}"
     if why and runs:
-        complain(uncompared, SAME)
+        complain(uncompared, Exit.SAME)
     if options.json:
         say_data({"runs": [as_data(reviewed) for reviewed in runs]})
-        return SAME if runs else NOTHING
+        return Exit.SAME if runs else Exit.NOTHING
     if not runs:
         rest = uncompared if why else "no snapshot differs from git's HEAD"
-        return complain(f"nothing waits: no run is pending, and {rest}", NOTHING)
+        return complain(f"nothing waits: no run is pending, and {rest}", Exit.NOTHING)
     if not options.list and sys.stdin.isatty() and sys.stdout.isatty():
         return walk(runs)
     for reviewed in runs:
         say(reviewed.describe())
         if command := reviewed.find_command():
             say(f"          {command}{'' if reviewed.pending else '   # to undo it; there is nothing to accept'}")
-    return SAME
+    return Exit.SAME
 
 
 def walk(runs: list[ReviewedRun]) -> int:
     """Walk the runs by keys. What was accepted stays so, however the walk ends."""
-    from pytest_agentreplay.cli.showing import open_keys, read_command
-    from pytest_agentreplay.cli.snapshot_files import remind
-    from pytest_agentreplay.runs.pending_review import ReviewWalk
-
     steps = ReviewWalk(runs, width=width(), colour=wants_colour(sys.stdout))
     text: str | None = steps.show()
     try:
-        with open_keys() as read_key:
+        with showing.open_keys() as read_key:
             while text is not None:
                 write_pages(f"{text}\n")
                 if steps.done:
                     break
                 say(f"\n{steps.show_keys()}")
-                command = read_command(read_key)
+                command = showing.read_command(read_key)
                 text = None if command is None else steps.obey(command)
     finally:
         say(steps.summarize())
         remind([reviewed.home for reviewed in steps.taken])
-    return SAME
+    return Exit.SAME
 
 
 def as_data(reviewed: ReviewedRun) -> dict[str, object]:
@@ -107,12 +99,9 @@ def as_data(reviewed: ReviewedRun) -> dict[str, object]:
     }
 
 
-def summarize(options: argparse.Namespace) -> int:
+def summarize(options: Options) -> int:
     """`agentreplay summarize [BASE..HEAD] [--captured] [--json] [--out FILE]`."""
     import json
-
-    from pytest_agentreplay.report.pull_request import format_comment
-    from pytest_agentreplay.snapshots.store.git_revisions import Repository
 
     repository = Repository(Path.cwd())
     if options.revisions:
@@ -126,9 +115,7 @@ def summarize(options: argparse.Namespace) -> int:
         comparison, f"agentreplay summarize {f'{words} ' if (words := options.revisions) else ''}--json"
     )
     if options.captured:
-        from pytest_agentreplay.runs.captured.groups import read_latest
-
-        captured = read_latest(root_above(Path.cwd()))
+        captured = read_latest(find_root())
         comment = f"{comment}\n{captured.pop('markdown')}"
         data["captured"] = captured
     if options.out is not None:
@@ -138,18 +125,12 @@ def summarize(options: argparse.Namespace) -> int:
         say_data(data)
     else:
         say(comment.rstrip("\n"))
-    return DAMAGED if comparison.unreadable else SAME
+    return Exit.DAMAGED if comparison.unreadable else Exit.SAME
 
 
 def compare_revisions(repository: Repository, commits: tuple[str, str], since: str) -> RevisionComparison:
     """Return what differs between the recorded runs of two commits; `since` names the branch that the first is of."""
-    from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.providers import READER, RULES
-    from pytest_agentreplay.report.pull_request import RevisionComparison, compare_runs, list_case_changes
-    from pytest_agentreplay.runs.inventory import read_prices
-    from pytest_agentreplay.runs.offline_session import list_accepted_rules
-
-    root = root_above(Path.cwd())
+    root = find_root()
     comparison = RevisionComparison(*commits, since=since)
     runs: tuple[dict[str, Run], dict[str, Run]] = ({}, {})
     for path in repository.list_changed(*commits):
@@ -171,9 +152,6 @@ def compare_revisions(repository: Repository, commits: tuple[str, str], since: s
 
 def read_run(data: bytes | None, path: str) -> Run | None:
     """Return the run of a snapshot, None for no file. Raises SnapshotError, for a body that does not come back too."""
-    from pytest_agentreplay.cli.snapshot_files import restore
-    from pytest_agentreplay.snapshots import codec
-
     if data is None:
         return None
     snapshot = codec.loads(data, file=path)
@@ -183,8 +161,6 @@ def read_run(data: bytes | None, path: str) -> Run | None:
 
 def read_case(data: bytes | None, path: str) -> JsonObject | None:
     """Return what a case file says, None for no file. Raises CaseError."""
-    from pytest_agentreplay.snapshots.codec import strict_yaml
-
     if data is None:
         return None
     value = strict_yaml.load(data, file=path, error=CaseError).value

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, width
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import RunnerError
@@ -20,18 +20,16 @@ from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.terminal import wants_colour
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.settings.table import list_options
-from pytest_agentreplay.snapshots.store import reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import is_file, read_settings, root_above, test_to_run
+from pytest_agentreplay.snapshots.store import format_path, reading
+from pytest_agentreplay.snapshots.store.projects import is_file, read_settings, test_to_run
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Mapping
 
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Run
 
-PYTEST_CODES = {0: SAME, 1: DIVERGED, 2: DIVERGED, 3: DIVERGED, 4: USAGE, 5: NOTHING}
+PYTEST_CODES = {0: Exit.SAME, 1: Exit.DIVERGED, 2: Exit.DIVERGED, 3: Exit.DIVERGED, 4: Exit.USAGE, 5: Exit.NOTHING}
 # Flags of ours in `addopts` that hold for every replay of a project; all others choose what a session does.
 OF_REPLAYS = {"--redact", "--strict-keys", "--agentreplay-checks", "--agentreplay-sandbox"}
 REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "pytest knows no such test or flag"}
@@ -39,7 +37,7 @@ REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "p
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `demo` and `diff`."""
-    demo_verb = verbs.add("demo", demo, failure=CANNOT)
+    demo_verb = verbs.add("demo", demo, failure=Exit.CANNOT)
     demo_verb.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
     demo_verb.add_argument("--model", choices=("local",), help='a real one: pip install "frozen-agentreplay[local]"')
     demo_verb.flag("--force", "write over what you edited in that folder")
@@ -49,7 +47,7 @@ def add_verbs(verbs: Verbs) -> None:
     diff_verb.flag("--first", "only the first divergent turn")
 
 
-def demo(options: argparse.Namespace) -> int:
+def demo(options: Options) -> int:
     """`agentreplay demo`."""
     from pytest_agentreplay.cli.demo.walk import walk
 
@@ -58,12 +56,12 @@ def demo(options: argparse.Namespace) -> int:
 
     flags = {"local": options.model is not None, "force": options.force}
     fine = walk(options.dir.resolve(), show_line, width=max(60, width() - 5), **flags)
-    return SAME if fine else DIVERGED
+    return Exit.SAME if fine else Exit.DIVERGED
 
 
 def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
     """Return the runs of two snapshots, and what of them is compared."""
-    matching = Matching(READER, (*RULES, *list_accepted_rules(root_above(Path.cwd()))))
+    matching = Matching(READER, (*RULES, *list_accepted_rules(find_root())))
     return reading.load(first).run, reading.load(second).run, matching
 
 
@@ -73,27 +71,23 @@ def compare_snapshots(first: Path, second: Path) -> tuple[Divergence, ...]:
     return divergences(a, b, READER, matching=matching)
 
 
-def diff(options: argparse.Namespace) -> int:
+def diff(options: Options) -> int:
     """`agentreplay diff A B [--first] [--json]`."""
     from pytest_agentreplay.runs.snapshot_selection import choose_run
 
     first, second = (choose_run(path, "show") for path in (options.a, options.b))
     differences = compare_snapshots(first, second)[: 1 if options.first else None]
-    return print_differences(differences, first, second, as_json=options.json)
-
-
-def print_differences(differences: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
-    """Print divergences for people or as data; return the exit code."""
-    described = [
-        findings.describe_comparison(divergence, format_path(first), format_path(second)) for divergence in differences
-    ]
-    if as_json:
+    names = format_path(first), format_path(second)
+    described = [findings.describe_comparison(divergence, *names) for divergence in differences]
+    if options.json:
         say_data({"same": not described, "divergences": [finding.plain() for finding in described]})
-    elif not described:
-        say(f"same: {format_path(first)} and {format_path(second)} hold the same run")
-    for finding in () if as_json else described:
+        return Exit.DIVERGED if described else Exit.SAME
+    for finding in described:
         print(format_finding(finding, width=width(), see_all="", colour=wants_colour(sys.stdout)) + "\n")
-    return DIVERGED if described else SAME
+    if described:
+        return Exit.DIVERGED
+    say(f"same: {names[0]} and {names[1]} hold the same run")
+    return Exit.SAME
 
 
 def find_test(file: Path) -> tuple[Path, str]:
@@ -115,8 +109,8 @@ def run_test(file: Path, *words: str) -> int:
     try:
         root, test = find_test(file)
     except RunnerError as error:
-        return complain(error, CANNOT)
-    return run_pytest(root, [get_test_id(test), *words], test, {0: SAME, 1: DIVERGED})
+        return complain(error, Exit.CANNOT)
+    return run_pytest(root, [get_test_id(test), *words], test, {0: Exit.SAME, 1: Exit.DIVERGED})
 
 
 def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int] = PYTEST_CODES) -> int:
@@ -126,7 +120,7 @@ def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int]
     done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, env=environ, check=False)  # noqa: S603  a test of the user's and the user's own words
     if done.returncode in REASONS:
         complain(f"{REASONS[done.returncode]}: {what}", done.returncode)
-    return codes.get(done.returncode, CANNOT)
+    return codes.get(done.returncode, Exit.CANNOT)
 
 
 def leave_out_flags(environ: Mapping[str, str], root: Path) -> dict[str, str]:

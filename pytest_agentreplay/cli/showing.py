@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import CANNOT, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, say_drawn, width
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
@@ -17,27 +17,25 @@ from pytest_agentreplay.report.run_stepper import Stepper, describe_run
 from pytest_agentreplay.report.terminal import open_console
 from pytest_agentreplay.runs import pages
 from pytest_agentreplay.runs.snapshot_selection import choose_run, find_run
-from pytest_agentreplay.snapshots.store import files, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, reading
 from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `show` and `html`."""
     show_verb = verbs.add("show", show, "print a snapshot as a readable transcript")
-    about = "a snapshot, a case's folder, or the id of a test"
-    show_verb.add_argument("file", type=Path, metavar="FILE", help=about)
+    show_verb.value("file", "FILE", "a snapshot, a case's folder, or the id of a test", type=Path)
     show_verb.add_argument("--turn", type=int, help="only this turn, in full; -1 is the last")
-    ways = show_verb.add_mutually_exclusive_group()
-    ways.add_argument("--step", action="store_true", help="walk it turn by turn, forward and back")
-    ways.add_argument("--kit", action="store_true", help="what a full replay needs, what of it is there, and a grade")
-    ways.add_argument("--raw", action="store_true", help="with --turn: requests and replies, byte for byte")
-    ways.add_argument("--plain", action="store_true", help="for screen readers: each line complete on its own")
-    ways.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
+    show_verb.ways(
+        step="walk it turn by turn, forward and back",
+        kit="what a full replay needs, what of it is there, and a grade",
+        raw="with --turn: requests and replies, byte for byte",
+        plain="for screen readers: each line complete on its own",
+        textconv="for git diff: without times, ids and counts of tokens",
+    )
     show_verb.flag("--json", "print plain data, with --kit of the kit")
     show_verb.flag("--no-pager", "never page a run that is longer than the terminal")
     html_verb = verbs.add("html", html, "pages that show a run, two runs side by side, or all of a project")
@@ -47,13 +45,13 @@ def add_verbs(verbs: Verbs) -> None:
     html_verb.flag("--force", "write over a file that is no page of agentreplay")
 
 
-def show(options: argparse.Namespace) -> int:
+def show(options: Options) -> int:
     """`agentreplay show FILE|CASE|NODEID [--turn N] [--step | --kit | --raw | --plain | --textconv] [--json]`."""
     options.file = choose_run(options.file, options.verb)
     if options.json and (options.step or options.raw or options.plain or options.textconv):
-        return complain("--json prints the run or, with --kit, the kit; leave the other form out", USAGE)
+        return complain("--json prints the run or, with --kit, the kit; leave the other form out")
     if options.turn is not None and (options.step or options.kit or options.textconv):
-        return complain("--turn does not go with --step, --kit and --textconv, which show the whole run", USAGE)
+        return complain("--turn does not go with --step, --kit and --textconv, which show the whole run")
     if options.kit:
         return print_kit(options)
     if options.step:
@@ -62,7 +60,7 @@ def show(options: argparse.Namespace) -> int:
         return textconv(options.file)
     path = format_path(options.file)
     if options.raw and options.turn is None:
-        return complain(f"--raw prints one turn; type: agentreplay show {quote_word(path)} --turn 1 --raw", USAGE)
+        return complain(f"--raw prints one turn; type: agentreplay show {quote_word(path)} --turn 1 --raw")
     snapshot = reading.load(options.file)
     notes = [*snapshot.notes]
     if not snapshot.sealed:
@@ -80,11 +78,11 @@ def show(options: argparse.Namespace) -> int:
             lines = run_view.format_run(snapshot.run, console, options.turn)
             say_drawn(console, *lines, *(f"\nnote: {note}" for note in notes), pages=not options.no_pager)
     except LookupError as error:
-        return complain(f"{path}: {error}", USAGE)
-    return SAME
+        return complain(f"{path}: {error}")
+    return Exit.SAME
 
 
-def print_kit(options: argparse.Namespace) -> int:
+def print_kit(options: Options) -> int:
     """`agentreplay show FILE --kit [--json]`."""
     from pytest_agentreplay.compare.kit_fields import make_kit
 
@@ -94,7 +92,7 @@ def print_kit(options: argparse.Namespace) -> int:
         say_data({"file": format_path(options.file), **transcript.dump_kit(kit)})
     else:
         say(f"{format_path(options.file)}\n{transcript.format_kit(kit, width=width())}")
-    return SAME if kit.grade.replays else CANNOT
+    return Exit.SAME if kit.grade.replays else Exit.CANNOT
 
 
 def write_raw(parts: Iterable[bytes]) -> None:
@@ -115,35 +113,33 @@ def textconv(file: Path) -> int:
         raise
     except SnapshotError:
         sys.stdout.write(escape_output(reading.data(file).decode(errors="replace")))
-    return SAME
+    return Exit.SAME
 
 
-def html(options: argparse.Namespace) -> int:
+def html(options: Options) -> int:
     """`agentreplay html FILE | A B | DIR [--out PATH] [--force]`."""
-    paths: list[Path] = [find_run(path, options.verb) for path in options.paths] or [root_above(Path.cwd())]
+    paths: list[Path] = [find_run(path, options.verb) for path in options.paths] or [find_root()]
     folders = [path for path in paths if path.is_dir()]
     if (folders and len(paths) > 1) or len(paths) > 2:
-        return complain("a page shows one file, two files side by side, or one folder", USAGE)
+        return complain("a page shows one file, two files side by side, or one folder")
     if folders:
         return write_folder(options.out or Path("agentreplay-html"), paths[0], force=options.force)
     out: Path = options.out or Path("agentreplay.html")
     if not options.force and files.exists(out) and not pages.is_page(out):
-        return complain(f"{format_path(out)} is there and no page of agentreplay; --force writes over it", USAGE)
+        return complain(f"{format_path(out)} is there and no page of agentreplay; --force writes over it")
     text = pages.render_pair(*paths) if len(paths) == 2 else pages.render_run(paths[0])
     files.write_whole(out, text)
     say(f"wrote {format_path(out)} ({len(text.encode()) / 1e6:.2f} MB)")
-    return SAME
+    return Exit.SAME
 
 
 def write_folder(out: Path, path: Path, *, force: bool) -> int:
     """Write an index of all that lies at or below `path`, and a page for each run, into the folder `out`."""
     if out.suffix == ".html":
         words = quote_word(format_path(path)), quote_word(format_path(out.with_suffix("")))
-        return complain(
-            f"a page for each run needs a folder; type: agentreplay html {words[0]} --out {words[1]}", USAGE
-        )
+        return complain(f"a page for each run needs a folder; type: agentreplay html {words[0]} --out {words[1]}")
     say(f"wrote {format_path(pages.write_folder(out, root_above(path.absolute()), [path], force=force))}")
-    return SAME
+    return Exit.SAME
 
 
 ARROWS = {"\x1b[C": "n", "\x1b[B": "n", "\x1b[D": "p", "\x1b[A": "p", "\xe0M": "n", "\xe0K": "p"}
@@ -152,16 +148,16 @@ WITH_TEXT = {"g": "go to turn ", "/": "/"}
 """Keys after which a line is typed, with its prompt."""
 
 
-def step(options: argparse.Namespace) -> int:
+def step(options: Options) -> int:
     """`agentreplay show FILE --step`."""
     stepper = Stepper(reading.load(options.file).run, width=width())
     if not stepper.count:
-        return complain(f"{format_path(options.file)}: it has no turn", NOTHING)
+        return complain(f"{format_path(options.file)}: it has no turn", Exit.NOTHING)
     say(stepper.show())
     with open_keys() as read_key:
         while (command := read_command(read_key)) is not None and (text := stepper.obey(command)) is not None:
             say(f"\n{text}")
-    return SAME
+    return Exit.SAME
 
 
 def read_command(read_key: Callable[[], str] | None) -> str | None:

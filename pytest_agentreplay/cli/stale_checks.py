@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.cli.project_setup.project_modules import read_project
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, complain, say_result
+from pytest_agentreplay.cli.project_setup.project_modules import Function, list_parameter_names, read_project
+from pytest_agentreplay.cli.verbs import Exit, Options, complain, find_root, say_result
 from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
@@ -22,15 +22,11 @@ from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.settings.parsers import parse_checks, parse_tools
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import locks, projects, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above, test_to_run
+from pytest_agentreplay.snapshots.store import format_path, locks, projects, reading
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.cli.project_setup.project_modules import Function
     from pytest_agentreplay.model.exchanges import Run
 
 
@@ -43,21 +39,21 @@ STEPS = {
 RECORD = "pytest --snapshot-record, for the tests that should go on"
 
 
-def print_stale(options: argparse.Namespace) -> int:
+def print_stale(options: Options) -> int:
     """`agentreplay ls --stale [PATH...] [--json]`."""
-    root = root_above(Path.cwd())
+    root = find_root()
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:
-        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
-    lines, file = ini_lines(root, "agentreplay_checks")
+        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", Exit.NOTHING)
+    lines, file = projects.ini_lines(root, "agentreplay_checks")
     limits = Settings()._replace(**parse_checks(lines, f"{file}: agentreplay_checks"))
     staleness = find_stale_snapshots(root, dict.fromkeys(snapshots), limits)
     facts = staleness.facts | find_dead_fixtures(root, paths)
     rows = [{**fact._asdict(), "files": [*map(format_path, files)]} for fact, files in facts.items()]
     data = {"snapshots": staleness.read, "stale": rows}
     say_result(options, data, format_stale(facts, staleness.read), staleness.damaged)
-    return DAMAGED if staleness.damaged else DIVERGED if facts else SAME
+    return Exit.DAMAGED if staleness.damaged else Exit.DIVERGED if facts else Exit.SAME
 
 
 def find_dead_fixtures(root: Path, paths: Iterable[Path]) -> dict[StaleFact, list[Path]]:
@@ -127,8 +123,8 @@ def find_stale_snapshots(root: Path, snapshots: Iterable[Path], limits: Settings
 
 def read_tools(root: Path) -> ProjectTools:
     """Return the tools of the project that its settings name, from the text of its modules. Raises SettingsError."""
-    lines, file = ini_lines(root, "agentreplay_tools")
-    bases = [root, *(root / folder for folder in ini_lines(root, "pythonpath")[0])]
+    lines, file = projects.ini_lines(root, "agentreplay_tools")
+    bases = [root, *(root / folder for folder in projects.ini_lines(root, "pythonpath")[0])]
     modules = read_project(root, bases).modules if lines else {}
     tools = ProjectTools()
     for path, how in parse_tools(lines, f"{file}: agentreplay_tools"):
@@ -141,7 +137,8 @@ def read_tools(root: Path) -> ProjectTools:
         function = module.functions.get(qualified)
         if function is not None:
             tools.signatures[name] = format_parameters(function)
-            tools.parameters[name] = list_parameters(function)
+            takes_any = function.args.kwarg is not None
+            tools.parameters[name] = frozenset() if takes_any else frozenset(list_parameter_names(function))
         elif qualified not in module.assigned and qualified not in module.imports and "." not in qualified:
             tools.gone[name] = path
     return tools
@@ -166,13 +163,6 @@ def format_parameters(function: Function) -> str:
     return ", ".join(parts)
 
 
-def list_parameters(function: Function) -> frozenset[str]:
-    """Return the names that a function takes; none where it takes any."""
-    parameters = function.args
-    accepted = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
-    return frozenset() if parameters.kwarg else frozenset(each.arg for each in accepted)
-
-
 def compare_schemas(run: Run, tools: ProjectTools) -> Iterator[StaleFact]:
     """Yield the arguments of frozen tools that the model was told of, and that their functions do not take any more."""
     models = [x.call for x in run.exchanges if x.parent is None and is_model(x.call, READER)]
@@ -187,7 +177,7 @@ def compare_schemas(run: Run, tools: ProjectTools) -> Iterator[StaleFact]:
 def find_gone(file: Path, run: Run) -> Iterator[StaleFact]:
     """Yield that the test of a snapshot is gone, as far as the text of its file says so."""
     try:
-        _, module, test = test_to_run(file.absolute(), run.header.test)
+        _, module, test = projects.test_to_run(file.absolute(), run.header.test)
     except (SnapshotError, SettingsError):
         return
     name, _, rest = test.partition("::")

@@ -12,9 +12,10 @@ import pydoc
 import shutil
 import sys
 from difflib import get_close_matches
+from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_output
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     Run = Callable[[argparse.Namespace], int]
+
+Options: TypeAlias = argparse.Namespace
+"""The parsed arguments of a verb."""
+
+
+class Exit(IntEnum):
+    """How a verb ends."""
+
+    SAME = 0  # nothing differs, or the work is done
+    DIVERGED = 1  # runs differ, or something failed
+    USAGE = 2
+    INCONCLUSIVE = 3
+    DAMAGED = 4  # a file is damaged or was edited
+    NOTHING = 5  # there is nothing to do
+    CANNOT = 125  # it cannot run: by this code `git bisect run` skips a commit
+    INTERRUPTED = 130
 
 
 USAGE_LINE = "usage: agentreplay VERB ... | --version   agentreplay VERB --help: its arguments"
@@ -98,7 +115,7 @@ class Verbs(dict[str, Verb]):
         """Add a verb; `more` are its defaults: `failure` is its exit code where input or settings are not right."""
         about = about or ABOUT[name]
         parser = Verb(prog=f"agentreplay {name}", description=f"{about[0].upper()}{about[1:]}.")
-        parser.set_defaults(run=run, verb=name, **{"failure": USAGE, **more})
+        parser.set_defaults(run=run, verb=name, **{"failure": Exit.USAGE, **more})
         if json:
             parser.flag("--json", "print plain data")
         if policy:
@@ -148,13 +165,8 @@ def explain_unknown(words: str) -> str:
     return f"there is no verb {words!r}; {advice}"
 
 
-SAME, DIVERGED, USAGE, INCONCLUSIVE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 3, 4, 5, 125
-"""Same or done; diverged or failed; usage; inconclusive; damaged or tampered; nothing to do; cannot run."""
-INTERRUPTED = 130
-
-
-def complain(error: Exception | str, code: int) -> int:
-    """Print an error on stderr; return `code`."""
+def complain(error: Exception | str, code: int = Exit.USAGE) -> int:
+    """Print an error on stderr; return `code`, by default that of a command line that is wrong."""
     sys.stdout.flush()
     print(f"agentreplay: {escape_output(str(error))}", file=sys.stderr)
     return code
@@ -189,25 +201,32 @@ def say_data(data: Any) -> None:
     print(json.dumps(data, indent=2).replace("##", "#\\u0023"))
 
 
-def say_result(
-    options: argparse.Namespace, data: Any, lines: Iterable[str], damaged: Iterable[Exception | str] = ()
-) -> None:
+def say_result(options: Options, data: Any, lines: Iterable[str], damaged: Iterable[Exception | str] = ()) -> None:
     """Print the lines, or with --json the data; then what was damaged."""
     if options.json:
         say_data(data)
     else:
         say("\n".join(lines))
     for error in damaged:
-        complain(error, DAMAGED)
+        complain(error, Exit.DAMAGED)
 
 
-def show_result(options: argparse.Namespace, data: Any, lines: Iterable[str], words: Iterable[str]) -> int:
+def show_result(options: Options, data: Any, lines: Iterable[str], words: Iterable[str]) -> int:
     """Print the lines, or with --json the data; return the exit code for what the words say."""
     say_result(options, data, lines)
     every = {*words}
-    return DIVERGED if every & {"drifted", "worse"} else INCONCLUSIVE if "inconclusive" in every else SAME
+    return (
+        Exit.DIVERGED if every & {"drifted", "worse"} else Exit.INCONCLUSIVE if "inconclusive" in every else Exit.SAME
+    )
 
 
 def width() -> int:
     """Columns of the terminal."""
     return shutil.get_terminal_size((80, 24)).columns
+
+
+def find_root() -> Path:
+    """Return the root of the project that the working directory lies in."""
+    from pytest_agentreplay.snapshots.store.projects import root_above  # the help needs no project
+
+    return root_above(Path.cwd())

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, INCONCLUSIVE, NOTHING, SAME, USAGE
+from pytest_agentreplay.cli.verbs import Exit
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.report.live_reports import build_rows, format_page, format_trend
 from pytest_agentreplay.runs.live import history
@@ -53,7 +53,7 @@ pass rate                     0                                               1
 def test_a_table_with_a_plot_marks_what_changed_at_the_provider(root, typed):
     history.append(root, HISTORY)
     done = typed("live", "drift")
-    assert (done.code, done.err) == (SAME, "")
+    assert (done.code, done.err) == (Exit.SAME, "")
     assert done.out == TABLE
     assert max(map(len, done.out.splitlines())) == 80
 
@@ -86,7 +86,7 @@ def test_rows_are_those_of_days_and_models(root, typed, words, rows):
 
 def test_without_a_live_run_it_says_what_to_type(root, typed):
     assert typed("live", "drift") == (
-        NOTHING, "", "agentreplay: there is no live run in the history. To make one:\n  pytest --replay=live\n"
+        Exit.NOTHING, "", "agentreplay: there is no live run in the history. To make one:\n  pytest --replay=live\n"
     )  # fmt: skip
     history.append(root, HISTORY)
     assert typed("live", "drift", "--test", "x::y").err.endswith("\n  pytest --replay=live x::y\n")
@@ -94,9 +94,9 @@ def test_without_a_live_run_it_says_what_to_type(root, typed):
 
 def test_bad_histories_are_named(root, typed):
     (root / "h.jsonl").write_text("{}\n", encoding="utf-8")
-    assert typed("live", "drift", "none.jsonl")[::2] == (USAGE, "agentreplay: none.jsonl: there is no such file\n")
+    assert typed("live", "drift", "none.jsonl")[::2] == (Exit.USAGE, "agentreplay: none.jsonl: there is no such file\n")
     done = typed("live", "drift", "h.jsonl")
-    assert (done.code, done.err[:21]) == (DAMAGED, "agentreplay: h.jsonl:")
+    assert (done.code, done.err[:21]) == (Exit.DAMAGED, "agentreplay: h.jsonl:")
 
 
 JUDGED = """
@@ -111,9 +111,9 @@ def test_the_runs_of_all_shards_are_judged_together(root, typed):
     for shard, made in enumerate((runs("2026-11-01T09", 7, 0, calls=2), runs("2026-11-01T10", 7, 0, calls=2))):
         history.append(root / str(shard), made)
     done = typed("live", "drift", "0", "1", "--judge")
-    assert (done.code, done.out[-len(JUDGED) :]) == (SAME, JUDGED)
-    assert typed("live", "drift", "0", "--judge").code == INCONCLUSIVE
-    assert typed("live", "drift", "0", "1").code == SAME
+    assert (done.code, done.out[-len(JUDGED) :]) == (Exit.SAME, JUDGED)
+    assert typed("live", "drift", "0", "--judge").code == Exit.INCONCLUSIVE
+    assert typed("live", "drift", "0", "1").code == Exit.SAME
 
 
 def test_a_test_that_drifted_decides_over_others_and_the_ini_file_says_what_drift_is(root, typed):
@@ -124,18 +124,18 @@ def test_a_test_that_drifted_decides_over_others_and_the_ini_file_says_what_drif
     assert words == {
         TEST: ("same", ""), "test_other": ("drifted", "model"), "test_other model=new": ("inconclusive", "")
     }  # fmt: skip
-    assert done.code == DIVERGED
-    assert typed("live", "drift", "--judge", "--test", "test_order").code == SAME
+    assert done.code == Exit.DIVERGED
+    assert typed("live", "drift", "--judge", "--test", "test_order").code == Exit.SAME
     (root / "pytest.ini").write_text("[pytest]\nagentreplay_live = p0=0.6 p1=0.2\n", encoding="utf-8")
     done = typed("live", "drift", "--judge", "--json")
     assert [verdict["word"] for verdict in json.loads(done.out)["verdicts"]] == ["same", "inconclusive", "inconclusive"]
-    assert done.code == INCONCLUSIVE
+    assert done.code == Exit.INCONCLUSIVE
     (root / "pytest.ini").write_text("[pytest]\nagentreplay_live = p0=0.6 p1=0.7\n", encoding="utf-8")
     message = (
         "agentreplay: p0 = 0.6 and p1 = 0.7 make no test: p0, the pass rate without drift, must be above p1, "
         "the one with drift, and both between 0 and 1; for example agentreplay_live = p0=0.95 p1=0.80\n"
     )
-    assert typed("live", "drift", "--judge")[::2] == (USAGE, message)
+    assert typed("live", "drift", "--judge")[::2] == (Exit.USAGE, message)
 
 
 class Elements(HTMLParser):

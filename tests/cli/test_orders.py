@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE
+from pytest_agentreplay.cli.verbs import Exit
 from tests.support.finished import ended
 from tests.support.small_projects import edited
 
@@ -98,7 +98,7 @@ def snapshot(project, name):
 def orders(recorded):
     """Gives what `agentreplay check fuzz --orders` printed on its two ends for a snapshot, having ended with `code`."""
 
-    def run(name, *words, code=SAME):
+    def run(name, *words, code=Exit.SAME):
         done = recorded.command("check", "fuzz", "--orders", snapshot(recorded, name), *words)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout, done.stderr
@@ -127,9 +127,11 @@ LAST = """\
 
 
 def test_the_first_order_that_changes_something_is_told_and_can_be_run_again(orders, recorded):
-    assert orders("test_last", code=DIVERGED) == orders("test_last", "--order", "2", code=DIVERGED) == (LAST, "")
+    assert (
+        orders("test_last", code=Exit.DIVERGED) == orders("test_last", "--order", "2", code=Exit.DIVERGED) == (LAST, "")
+    )
     assert orders("test_last", "--order", "1")[0].startswith("same under 1 of 5 other orders of its answers: ")
-    said, complaint = orders("test_trip", code=DIVERGED)
+    said, complaint = orders("test_trip", code=Exit.DIVERGED)
     assert (len(said.splitlines()) <= 24, complaint) == (True, "")
     flat = " ".join(said.split())
     assert (
@@ -138,7 +140,7 @@ def test_the_first_order_that_changes_something_is_told_and_can_be_run_again(ord
     assert 'side effects recorded tool book {"city":"Rome"} now (not made)' in flat
     assert flat.count("now first") == 2
     file = snapshot(recorded, "test_last")
-    said, _ = orders("test_last", "--budget", "3", "--seed", "5", code=DIVERGED)
+    said, _ = orders("test_last", "--budget", "3", "--seed", "5", code=Exit.DIVERGED)
     assert said.endswith(f"agentreplay check fuzz {file} --budget 3 --seed 5 --order 2\n"), "a drawn one names both"
 
 
@@ -158,27 +160,27 @@ def test_what_has_no_race_is_the_same_under_all_orders_or_under_as_many_as_are_t
 def test_what_cannot_be_ordered_is_said(orders, recorded, typed, monkeypatch):
     file = snapshot(recorded, "test_fine-one")
     nothing = f"agentreplay: {file}: no two of its answers were waited for at once\n"
-    assert orders("test_fine-one", code=NOTHING) == ("", nothing)
-    _, complaint = orders("TestCase", code=CANNOT)
+    assert orders("test_fine-one", code=Exit.NOTHING) == ("", nothing)
+    _, complaint = orders("TestCase", code=Exit.CANNOT)
     assert "in no order; unittest.TestCase methods and tests that do not opt in have no other orders" in complaint
     with edited(recorded, "agent.py", "await look(city)\n    await", "await look(city.upper())\n    await"):
-        said, complaint = orders("three", code=CANNOT)
+        said, complaint = orders("three", code=Exit.CANNOT)
     assert said.startswith("[AR-ARGS] ")
     assert re.fullmatch(r"agentreplay: .*three-order-0\] failed .* agentreplay replay .*three.*\.json\n", complaint)
     monkeypatch.chdir(recorded.root)
     file = snapshot(recorded, "three")
     belongs = f"agentreplay: {file}: belongs to test_shop.py::test_fine[three], not to test_shop.py::test_last\n"
-    assert orders("three", "--", "test_shop.py::test_last", code=USAGE)[1] == belongs
+    assert orders("three", "--", "test_shop.py::test_last", code=Exit.USAGE)[1] == belongs
     unknown = "agentreplay: pytest knows no such test or flag: test_shop.py::test_fine[three]\n"
-    assert orders("three", "--", "--no-such-flag", code=USAGE)[1] == unknown
+    assert orders("three", "--", "--no-such-flag", code=Exit.USAGE)[1] == unknown
     assert (
         typed("check", "fuzz", file, "--order", "6").err == f"agentreplay: {file}: there is no order 6; it has 1 to 5\n"
     )
     assert (
         typed("check", "fuzz", "--orders", "gone.json").code
         == typed("check", "fuzz", "--orders", file, "--budget", "0").code
-        == USAGE
+        == Exit.USAGE
     )
     (recorded.root / "half.json").write_bytes((recorded.root / file).read_bytes()[:300])
     told = typed("check", "fuzz", "--orders", "half.json")
-    assert (told.code, told.err.startswith("agentreplay: half.json: ")) == (DAMAGED, True)
+    assert (told.code, told.err.startswith("agentreplay: half.json: ")) == (Exit.DAMAGED, True)

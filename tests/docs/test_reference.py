@@ -9,8 +9,7 @@ from pytest_agentreplay import capture, hookspec, plugins
 from pytest_agentreplay.backends.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.cli import verbs as command_line
-from pytest_agentreplay.cli.verbs import GROUPS, HELP, load_verbs, split_verb
+from pytest_agentreplay.cli.verbs import GROUPS, HELP, Exit, load_verbs, split_verb
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.json_paths import show
@@ -74,8 +73,7 @@ def test_every_verb_with_its_arguments_in_the_groups_of_the_help():
 
 
 def test_every_exit_code():
-    there = {value for name, value in vars(command_line).items() if name.isupper() and isinstance(value, int)}
-    assert {int(row[0]) for row in table("command-line.md", "Exit codes")} == there
+    assert {int(row[0]) for row in table("command-line.md", "Exit codes")} == {*Exit}
 
 
 def test_every_code_has_its_section_with_what_it_means_why_and_what_to_do():

@@ -7,13 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from pytest_agentreplay.model.exchanges import Body, HttpCall
+from pytest_agentreplay.model.exchanges import Body, HttpCall, JsonObject
 from pytest_agentreplay.providers import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from pytest_agentreplay.model.exchanges import JsonObject
 
 
 class ScriptedModel:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.project_setup.pytest_configuration import text_of
 from pytest_agentreplay.intercept.gateway.routes import VARIABLES, bases_in
-from pytest_agentreplay.snapshots.store import files, reading
+from pytest_agentreplay.snapshots.store import files, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.layout import DIRECTORY, PRIVATE
-from pytest_agentreplay.snapshots.store.projects import ini_value, read_toml
-from pytest_agentreplay.snapshots.store.snapshots import everywhere
 
 if TYPE_CHECKING:
     from pytest_agentreplay.cli.project_setup.project_modules import ProjectModules
@@ -168,8 +166,8 @@ def base_urls(root: Path) -> dict[str, str]:
 
     A snapshot may be a stranger's: a value that YAML or GitHub would read as more than a URL is left out.
     """
-    snapshots = everywhere(root, ini_value(root, "agentreplay_dir") or DIRECTORY)
-    bases = bases_in([exchange.call for file in snapshots for exchange in reading.load(file).run.exchanges])
+    recorded = snapshots.everywhere(root, projects.ini_value(root, "agentreplay_dir") or DIRECTORY)
+    bases = bases_in([exchange.call for file in recorded for exchange in reading.load(file).run.exchanges])
     urls = {name: bases[provider] for name, provider, _ in VARIABLES if name in BASE_URLS and provider in bases}
     return {name: url for name, url in urls.items() if re.fullmatch(r"https?://[\w.:/-]+", url)}
 
@@ -186,7 +184,7 @@ def installation(folder: Path, top: Path) -> tuple[list[str], str, str, str]:
     The commands, the text that declares what they install, and what stands before a command and before `pip` then.
     """
     text = text_of(folder / "pyproject.toml") or ""
-    document = read_toml(folder / "pyproject.toml", text)
+    document = projects.read_toml(folder / "pyproject.toml", text)
     lock = lock_of(folder, top) or ("poetry" in document.get("tool", {}) and folder / "poetry.lock")
     if lock and (text or lock.name == "Pipfile"):
         program, install, run, pip = LOCKED[lock.name]

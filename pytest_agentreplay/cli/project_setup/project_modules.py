@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.errors import SnapshotError
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -248,6 +247,12 @@ def define(module: Module, body: Sequence[ast.stmt], inside: str) -> None:
         else:
             for block in ("body", "orelse", "finalbody"):
                 define(module, getattr(node, block, []), inside)
+
+
+def list_parameter_names(function: Function) -> list[str]:
+    """Return the names of the parameters of a function, `*args` and `**kwargs` left out."""
+    parameters = function.args
+    return [each.arg for each in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)]
 
 
 def functions_below(tree: ast.AST) -> Iterator[Function]:

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.snapshots.store import files, projects
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import read_table
+from pytest_agentreplay.snapshots.store import files, format_path, projects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +48,7 @@ class Configuration:
         else:
             text = extend_ini(self.text, self.table, key, lines)
         try:
-            new = replace(self, text=text, values=read_table(self.file, text, self.table) or {})
+            new = replace(self, text=text, values=projects.read_table(self.file, text, self.table) or {})
         except SettingsError:
             new = self
         same = {name: value for name, value in self.values.items() if name != key}
@@ -68,7 +66,7 @@ def configuration_of(root: Path) -> Configuration:
     name, _ = projects.configuration(root) or (default, "")
     file, tables = root / name, projects.TABLES[name]
     text = text_of(file) or ""
-    present = {table: values for table in tables if (values := read_table(file, text, table)) is not None}
+    present = {table: values for table in tables if (values := projects.read_table(file, text, table)) is not None}
     table = next(iter(present), tables[0])
     return Configuration(file, text, table, present.get(table, {}))
 

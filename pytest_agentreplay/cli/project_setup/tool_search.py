@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_agentreplay.cli.project_setup.project_modules import Function, Module, ProjectModules
+    from pytest_agentreplay.cli.project_setup.project_modules import Module, ProjectModules
 
 FRAMEWORKS = {
     "langchain": "LangChain",
@@ -261,9 +261,3 @@ def schema_name(node: ast.AST) -> str:
 def suggests_reading(path: str) -> bool:
     """Return whether a function's name suggests that it changes nothing."""
     return bool(READS.search(path.rpartition(".")[2]))
-
-
-def opens_session(function: Function) -> bool:
-    """Return whether a test function asks for the fixture `agentreplay`."""
-    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    return any(argument.arg == "agentreplay" for argument in arguments)

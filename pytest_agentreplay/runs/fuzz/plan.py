@@ -109,6 +109,11 @@ class PlanResult(NamedTuple):
     state: str = ""
 
     @property
+    def tried(self) -> list[TrialResult]:
+        """The results of neighbours: all but that of the recording as it is."""
+        return [result for result in self.results if result.trial.number]
+
+    @property
     def reason(self) -> str:
         """Why there is no result: what kept the first item from being judged, else what pytest printed last."""
         return next(iter(self.unjudged), "") or self.printed.strip()
