@@ -102,10 +102,7 @@ def test_age_and_models_of_the_project(shop):
     ini.write_text(text + "agentreplay_checks = retired:m-1 = soon\n", encoding="utf-8")
     done = shop.command("ls", "--stale")
     assert done.returncode == 2
-    assert (
-        "agentreplay_checks: 'retired:m-1 = soon': write retired:m-1 = 2026-01-31"
-        in done.stderr
-    )
+    assert "agentreplay_checks: 'retired:m-1 = soon': write retired:m-1 = 2026-01-31" in done.stderr
 
 
 def test_the_footer_tells_of_old_recordings_and_of_changed_tools(shop):
