@@ -111,11 +111,29 @@ def test_two_recordings_that_say_the_same_differ_by_a_line_for_each_exchange(lan
     assert codec.loads(texts[0], file="f").run.exchanges == run.exchanges, "they come back in the order of their starts"
 
 
-def test_a_reply_that_an_edit_made_too_short_to_be_referred_to_says_what_to_write():
-    text = codec.dumps(recording(1, "main")).replace('{"$reply": 1}', '{"$reply": 9}', 1)
-    with pytest.raises(
-        SnapshotUnreadable, match="no text 9 of 60 characters and more in the replies above, but 1: write the words"
-    ):
+def test_a_reference_leads_to_the_same_text_after_an_edit_that_made_it_short():
+    texts = [f"{word} text that is long enough to be told by its number, whoever sends it" for word in ("One", "Two")]
+    call = ask({"model": "m", "messages": []})
+    replies = [
+        (call, HttpReply(200, body=Body(json.dumps({"text": texts[0]}).encode()))),
+        (ToolCall("look"), ToolReply(texts[1])),
+        (
+            ask({"model": "m", "messages": [{"a": texts[0]}, {"b": texts[1]}]}),
+            reply(random.Random(1), b'{"text": "Bye, now"}'),
+        ),
+    ]
+    text = codec.dumps(run_of(*replies))
+    assert '{"a": {"$reply": 1}}' in text
+    assert '{"b": {"$result": 1}}' in text
+    for recorded, edited in zip(texts, ("No.", "Gone."), strict=True):
+        text = text.replace(recorded, edited)
+    sent = json.loads(codec.loads(text, file="f").run.exchanges[2].call.body.data)
+    assert sent["messages"] == [{"a": "No."}, {"b": "Gone."}]
+
+
+def test_a_reference_to_nothing_is_refused_with_what_to_write():
+    text = codec.dumps(recording(1, "main")).replace('{"$reply": 1}', '{"$reply": 99}', 1)
+    with pytest.raises(SnapshotUnreadable, match=r"exchange 4, .*`\$reply` 99 refers to nothing, of \d+ above: write"):
         codec.loads(text, file="f")
 
 

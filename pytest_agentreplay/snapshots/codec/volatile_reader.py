@@ -7,9 +7,9 @@ A text of a reply that the agent sends back in its next request stands once in t
 
     {"role": "assistant", "content": {"$reply": 1}}
 
-The number counts the long texts of the replies of the lane, from the last one back. So it is the same in each recording
-of a conversation, and a changed answer is one change of the file. Of a stream a text is what the rows of a template say
-one after the other.
+The number counts the texts of the replies of the lane, short ones too, from the last one back. So it is the same in
+each recording of a conversation, a changed answer is one change of the file, and an edit that shortens a text moves no
+number. Of a stream a text is what the rows of a template say one after the other.
 
 What a tool returned stands once too: `{"$result": 1}` is the text that the last tool of the lane returned, and
 `{"$result": [1, "pa"]}` the JSON text of its value, in a style.
@@ -50,8 +50,9 @@ _NAME = re.compile("⟦(?:(⟦)|([^⟦⟧]*)⟧)")
 REPLY, RESULT = "$reply", "$result"
 LONG = 60
 """Characters of a text that is worth a reference, which takes some twenty and a look upwards."""
-_REACH = 8
-"""So many texts back a reference goes: an agent sends the last reply back, with its reasoning and its tool calls."""
+_REACH = 64
+"""So many texts back a reference goes: an agent sends the last reply back, with its reasoning and its tool calls. A
+reply of a chat has some fifteen texts."""
 _RESULTS = 16
 """So many results back: a model asks for several tools at once."""
 
@@ -85,7 +86,7 @@ def _find_copy(name: str, items: list[Any]) -> str:
 
 @dataclass(slots=True)
 class LaneTexts:
-    """What a request may refer to: the long texts of the replies of its lane, and what tools of the lane returned.
+    """What a request may refer to: the texts of the replies of its lane, and what tools of the lane returned.
 
     Replies are kept as they stand in the file, and their texts are looked for when one is named; results are values.
     """
@@ -107,11 +108,9 @@ class LaneTexts:
         """Return the last of the first `count` results, newest first."""
         return self.results[max(0, count - _RESULTS) : count][::-1]
 
-    def add_result(self, result: Any) -> None:
-        """Keep the value of a result, if it is a long text, an object or a list."""
-        value = result.get("value") if isinstance(result, dict) else None
-        if isinstance(value, dict | list) or is_text(value):
-            self.results.append(value)
+    def add_result(self, result: Stored) -> None:
+        """Keep the value that a tool returned, None for a generator."""
+        self.results.append(result.get("value"))
 
     def find(self, stored: Any, text: Any) -> Stored | None:
         """Return what refers to a text, None where nothing does: `text` as it stands in the file, `stored` before."""
@@ -144,8 +143,8 @@ def is_text(stored: Any) -> bool:
 
 
 def _list_texts(stored: Any, texts: list[Any]) -> list[Any]:
-    """Return `texts` with the long texts of a stored value, in order. As a generator this takes twice as long."""
-    if is_text(stored):
+    """Return `texts` with those of a stored value, in order. As a generator this takes twice as long."""
+    if isinstance(stored, str) or is_text(stored):
         texts.append(stored)
     elif isinstance(stored, dict | list):
         for item in stored.values() if isinstance(stored, dict) else stored:
@@ -162,7 +161,7 @@ def _join_rows(body: Stored) -> Iterator[Any]:
                 for hole, cell in enumerate(row if isinstance(row, list) else [row]):
                     if isinstance(cell, str):
                         columns.setdefault((name, hole), []).append(cell)
-    yield from filter(is_text, (lines_of("".join(cells)) for cells in columns.values()))
+    yield from (lines_of("".join(cells)) for cells in columns.values())
 
 
 @dataclass(slots=True)
@@ -199,7 +198,7 @@ class NamedValues:
         return self._restore_text(stored) if isinstance(stored, str) and "⟦" in stored else stored
 
     def _restore_reply(self, number: Any) -> Any:
-        text = _pick(self.lane.list_newest(self.above[0]), number, f"{LONG} characters and more in the replies above")
+        text = _pick(self.lane.list_newest(self.above[0]), REPLY, number)
         # Of names a long text has ids alone: what is set apart of its exchange takes the place of the whole text.
         return self._spend(NamedValues(self.ids, {}, self.lane, (0, 0), self.blobs).restore(text))
 
@@ -207,11 +206,11 @@ class NamedValues:
         results = self.lane.list_results(self.above[1])
         match reference:
             case [number, str(code)]:
-                if (text := _dump(_pick(results, number, "a result of a tool above"), code)) is None:
+                if (text := _dump(_pick(results, RESULT, number), code)) is None:
                     raise Malformed(f"no text of a result is {reference!r:.40}")
                 return self._spend(text)
             case number:
-                return self._spend(_pick(results, number, "a result of a tool above"))
+                return self._spend(_pick(results, RESULT, number))
 
     def _restore_text(self, text: str) -> Any:
         match = _NAME.fullmatch(text)
@@ -235,10 +234,12 @@ class NamedValues:
         return value
 
 
-def _pick(texts: Sequence[Any], number: Any, kind: str) -> Any:
-    if type(number) is not int or not 0 < number <= len(texts):
-        raise Malformed(f"there is no text {number!r:.20} of {kind}, but {len(texts)}: write the words in its place")
-    return texts[number - 1]
+def _pick(above: Sequence[Any], mark: str, number: Any) -> Any:
+    if type(number) is not int or not 0 < number <= len(above):
+        raise Malformed(
+            f"`{mark}` {number!r:.20} refers to nothing, of {len(above)} above: write its words in its place"
+        )
+    return above[number - 1]
 
 
 class LineReader:
@@ -268,7 +269,8 @@ class LineReader:
                     stored[key] = names.restore(value)
         except StopIteration:
             raise Malformed("`headers` of its line has fewer values than its headers have holes") from None
-        lane.add_result(stored.get("result"))
+        if isinstance(result := stored.get("result"), dict):
+            lane.add_result(result)
         if next(headers, None) is not None:
             raise Malformed("`headers` of its line has more values than its headers have holes")
         if not _OF_LINE.issuperset(line):

@@ -144,7 +144,8 @@ class _Exchange:
                 line |= self._message(value, MESSAGES[key], is_model=is_model)
             else:
                 self.stored[key] = self._rename(value)
-        self._get_lane().add_result(result)
+        if result is not None:
+            self._get_lane().add_result(result)
         line |= {"headers": self.headers} if self.headers else {}
         return line | ({"values": self.values} if self.values else {})
 
