@@ -208,6 +208,8 @@ ITEMS, VERSION = "exchanges/0/request/body/json", "exchanges/2/request/body/json
 WRONG = {
     "header": [1, KeyError],
     "header/test": [KeyError, 5],
+    "recording": [5, [1]],
+    "recording/kit": [3],
     "recording/clock": ["now"],
     "recording/recorded": [5, "yesterday"],
     "header/seed": [True],

@@ -166,7 +166,10 @@ class BodyReader:
             items = Items(self.blobs)
             for number, (stored, restore_names) in self._requests.items():
                 if isinstance(content := stored.get("json"), dict):
-                    items.define(number, content, restore_names)
+                    try:
+                        items.define(number, content, restore_names)
+                    except DAMAGE as error:  # not the fault of the body that is read
+                        raise make_unreadable(self.file, error, f"exchange {number}, request") from None
             self._items = items
         return self._items
 

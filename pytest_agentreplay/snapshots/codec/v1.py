@@ -118,6 +118,8 @@ def read_run(doc: Stored, file: str, *, proven: bool) -> Run:
             raise Malformed("`blobs` must be an object")
         bodies = BodyReader(file, BlobReader(table), proven=proven)
         if volatile_reader.LINES in doc:
+            place = volatile_reader.RUN
+            volatile_reader.put_back_recording(doc)
             place = volatile_reader.LINES
             lines = volatile_reader.take_lines(doc)
         line_reader = volatile_reader.LineReader(lines, bodies.blobs)

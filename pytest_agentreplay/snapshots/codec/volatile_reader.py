@@ -57,21 +57,24 @@ _RESULTS = 16
 """So many results back: a model asks for several tools at once."""
 
 
-def take_lines(doc: Stored) -> list[Stored]:
-    """Take from a file what was set apart, and return the line of each exchange. Of the header it is put back here.
+def put_back_recording(doc: Stored) -> None:
+    """Put what was set apart from the header of a file back into it. Raises Malformed."""
+    run, header = doc.pop(RUN, {}), doc.get("header")
+    if not (isinstance(run, dict) and isinstance(run.get("kit", {}), dict)):
+        raise Malformed("it must be an object, and its `kit` too")
+    if isinstance(header, dict):
+        doc["header"] = {**run, **header, "kit": {**run.get("kit", {}), **header.get("kit", {})}}
 
-    Raises Malformed.
-    """
-    lines, run = doc.pop(LINES), doc.pop(RUN, None)
+
+def take_lines(doc: Stored) -> list[Stored]:
+    """Take from a file what was set apart from its exchanges, and return the line of each. Raises Malformed."""
+    lines, exchanges = doc.pop(LINES), doc["exchanges"]
     if not (isinstance(lines, list) and all(isinstance(line, dict) for line in lines)):
         raise Malformed(f"`{LINES}` must be a list of objects")
-    exchanges = doc["exchanges"]
     if len(lines) != len(exchanges):
         longer = "exchanges" if len(exchanges) > len(lines) else LINES
         copy = _find_copy(longer, exchanges if longer == "exchanges" else lines)
         raise Malformed(f"`{LINES}` must have one line for each exchange, {len(exchanges)}, not {len(lines)}{copy}")
-    if isinstance(run, dict) and isinstance(header := doc.get("header"), dict):
-        doc["header"] = {**run, **header, "kit": {**run.get("kit", {}), **header.get("kit", {})}}
     return lines
 
 
