@@ -49,8 +49,12 @@ class Label(NamedTuple):
 class Started:
     """The labels of the lanes of a run, and the recorded lanes by label. Not safe from several threads by itself."""
 
-    def __init__(self, recorded: object = None) -> None:
-        """Take what `kept` returned of the recorded run; it comes from a file, so only the expected form is used."""
+    def __init__(self, recorded: object = None, *, records: bool = False) -> None:
+        """Take what `list_labels` returned of the recorded run; it comes from a file: only the expected form is used.
+
+        `records` is for a run that is recorded anew: it may have other lanes too.
+        """
+        self._records = records
         self._labels: dict[str, Label] = {}
         self._lanes: dict[tuple[str, Label], str] = {}
         self._recorded: dict[str, dict[str, None]] = {}
@@ -82,7 +86,7 @@ class Started:
 
     def has(self, name: str) -> bool:
         """Return whether lanes may be labelled `name`: in a recording, and in a replay of one that has such lanes."""
-        return not self._lanes or name in self._names
+        return self._records or not self._lanes or name in self._names
 
     def is_recorded(self, path: str) -> bool:
         """Return whether `path` is the recorded lane of a thread, job or task."""

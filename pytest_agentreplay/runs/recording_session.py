@@ -27,7 +27,7 @@ from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.model.exchanges import Call, Exchange, Header, JsonObject, RawCall, Run
 from pytest_agentreplay.model.recorded_order import late_lanes, order_between_lanes, renumber, separate_lanes
-from pytest_agentreplay.model.release_order import ReleaseSchedule, lanes_above
+from pytest_agentreplay.model.release_order import ReleaseSchedule, Started, lanes_above
 from pytest_agentreplay.model.turns import outage, top_level
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import other_findings
@@ -77,6 +77,10 @@ class RecordingSession(RunSession):
         self.recorder = recorder = self.backend_class(self.journal.write)
         super().__init__(place, settings, recorder, self.header, count=recorder.count)
         self.courses = self.interception.lanes.courses = Courses()
+        if self.previous is not None:
+            # Lanes keep their names, whichever calls first today: else the diff would be of all that they say.
+            labels = self.previous.run.header.kit.get("starts")
+            self.interception.lanes.started = Started(labels, records=True)
         self.interception.order = self.order = Holding(recorder, self.interception)
         if settings.clock == "virtual":
             self.interception.order = self.order = pacing = Pacing(recorder, self.interception)

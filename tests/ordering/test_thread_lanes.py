@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from pytest_agentreplay.snapshots.store.reading import load
 from tests.ordering import shapes
 from tests.ordering.programs import DICE
 
@@ -145,3 +146,32 @@ def test_each_keeps_its_answer(stage, kind):
         replayed = stage.replay(start)
         assert replayed.finding is None, replayed.finding.headline
         assert replayed.result == recorded
+
+
+def test_a_test_that_is_recorded_again_keeps_the_names_of_its_lanes(stage):
+    """Whichever thread calls first: else the diff would be of all that both of them say."""
+
+    def record_lanes(*order):
+        turns = {"ada": threading.Event(), "bob": threading.Event()}
+
+        def ada():
+            turns["ada"].wait()
+            roll("ada")
+
+        def bob():
+            turns["bob"].wait()
+            roll("bob")
+
+        def start():
+            threads = {"ada": threading.Thread(target=ada), "bob": threading.Thread(target=bob)}
+            for thread in threads.values():
+                thread.start()
+            for name in order:
+                turns[name].set()
+                threads[name].join()
+
+        run_session = stage.record(start).run_session
+        snapshot = load(run_session.place.snapshot)
+        return {x.lane: x.call.arguments["question"] for x in snapshot.run.exchanges}
+
+    assert record_lanes("ada", "bob") == record_lanes("bob", "ada") == {"main.1": "ada", "main.2": "bob"}
