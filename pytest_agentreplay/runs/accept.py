@@ -260,6 +260,7 @@ def is_unchanged(previous: Snapshot, text: bytes, new: Run) -> bool:
             [*map(read_place, run.exchanges)],
             [run.header.kit.get(name) for name in ORDERING_FACTS],
             table(run.header.kit, "clock").get("mode"),
+            [table(run.header.kit, "order").get(name) for name in ("asleep", "apart")],
         )
         for run in (previous.run, new)
     )

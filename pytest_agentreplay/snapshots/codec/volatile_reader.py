@@ -37,7 +37,7 @@ Stored = dict[str, Any]
 LINES, RUN = "volatile", "recording"
 """The keys of a file for what is set apart from the exchanges, one line each, and from the header."""
 
-OF_KIT = ("git", "trace", "clock", "body", "after", "served", "servers")
+OF_KIT = ("git", "trace", "clock", "order", "body", "after", "served", "servers")
 OF_EXCHANGE = ("order", "ms", "ns", "suspended", "parent", "parts", "at_once")
 MESSAGES = {"request": "request", "frame": "request", "response": "response", "frames": "response"}
 """The keys of an exchange that may hold a body -> the key of its line for the size and the sha256."""
