@@ -167,6 +167,11 @@ def _join_rows(body: Stored) -> Iterator[Any]:
     yield from (lines_of("".join(cells)) for cells in columns.values())
 
 
+def _may_name(stored: Any) -> bool:
+    kind = type(stored)
+    return "⟦" in stored if kind is str else kind is dict or kind is list
+
+
 @dataclass(slots=True)
 class NamedValues:
     """What stands for the names of one exchange.
@@ -192,12 +197,9 @@ class NamedValues:
                 return self._restore_reply(stored[REPLY])
             if len(stored) == 1 and RESULT in stored:
                 return self._restore_result(stored[RESULT])
-            return {
-                key: item if type(item) is str and "⟦" not in item else self.restore(item)
-                for key, item in stored.items()
-            }
+            return {key: self.restore(item) if _may_name(item) else item for key, item in stored.items()}
         if isinstance(stored, list):
-            return [item if type(item) is str and "⟦" not in item else self.restore(item) for item in stored]
+            return [self.restore(item) if _may_name(item) else item for item in stored]
         return self._restore_text(stored) if isinstance(stored, str) and "⟦" in stored else stored
 
     def _restore_reply(self, number: Any) -> Any:
