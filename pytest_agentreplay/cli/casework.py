@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from argparse import ArgumentTypeError
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.cases.schema.model import ID
 from pytest_agentreplay.cases.schema.parse import headline
 from pytest_agentreplay.cli.redacting import chosen_policy
-from pytest_agentreplay.cli.runs import find_test, leave_out_flags
+from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.model.paths import get_test_id, quote_word
@@ -31,6 +30,7 @@ from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, late
 from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions, folder_name, from_refusal, from_trace
 from pytest_agentreplay.runs.case_files.trace_import import Import, import_traces
 from pytest_agentreplay.runs.inventory import day_before, days_since
+from pytest_agentreplay.runs.own_pytest import prepare_pytest
 from pytest_agentreplay.snapshots.kit import plural, table
 from pytest_agentreplay.snapshots.store import format_path, layout, reading
 from pytest_agentreplay.snapshots.store.run_store import fetch_runs, find_runs, is_store
@@ -230,10 +230,8 @@ def find_failure(file: Path) -> dict[str, str]:
     """Return how the test of a snapshot fails in a replay, with the recorded requests; empty where it does not."""
     with suppress(RunnerError):
         root, test = find_test(file)
-        command = [sys.executable, "-m", "pytest", get_test_id(test), "--agentreplay-mode=model", "-rf", "--color=no"]
-        environ = leave_out_flags(os.environ, root) | {
-            "COLUMNS": "9999"
-        }  # the summary has the first line of the message, cut at the width
+        command, environ = prepare_pytest(root, [get_test_id(test), "--agentreplay-mode=model", "-rf", "--color=no"])
+        environ["COLUMNS"] = "9999"  # the summary has the first line of the message, cut at the width
         done = subprocess.run(command, cwd=root, env=environ, capture_output=True, check=False)  # noqa: S603  a test of the user's
         _, failed, rest = done.stdout.decode(errors="replace").rpartition(f"FAILED {test} - ")
         if failed and not rest.startswith("[AR-"):

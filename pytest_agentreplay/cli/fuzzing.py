@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +25,7 @@ from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.fuzz import plan
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_candidates
+from pytest_agentreplay.runs.own_pytest import prepare_pytest
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.snapshots.store import files, format_path, reading
@@ -295,9 +295,11 @@ def replay_orders(root: Path, plan_data: dict[str, Any], words: list[str]) -> tu
     with TemporaryDirectory() as folder:
         trials, into = Path(folder) / "trials.json", Path(folder) / "told.json"
         files.write_whole(trials, json.dumps({**plan_data, "into": str(into)}))
-        command = [sys.executable, "-m", "pytest", node, "-q", "-x", "--agentreplay-mode=model"]
-        command += [f"--agentreplay-trials={trials}", *words]
-        done = subprocess.run(command, cwd=root, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603  a test of the user's and the user's own words
+        flags = ["-q", "-x", "--agentreplay-mode=model", f"--agentreplay-trials={trials}"]
+        command, environ = prepare_pytest(root, [node, *flags, *words])
+        done = subprocess.run(  # noqa: S603  a test of the user's and the user's own words
+            command, cwd=root, env=environ, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         printed = done.stdout.decode("utf-8", "replace")
         return done.returncode, printed, json.loads(into.read_bytes()) if into.is_file() else []
 

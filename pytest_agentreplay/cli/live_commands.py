@@ -21,6 +21,7 @@ from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.live.lineup_cells import CellRuns, run_live
+from pytest_agentreplay.runs.own_pytest import prepare_pytest
 from pytest_agentreplay.runs.snapshot_selection import read_changes
 from pytest_agentreplay.settings.parsers import parse_amounts, parse_live
 from pytest_agentreplay.snapshots.kit import plural
@@ -70,9 +71,8 @@ def compare(options: Options) -> int:
     results: dict[str, list[LiveResult]] = {}
     for name, parts in settings.items():
         words = [*limits, *(f"--replay-set={part}" for part in parts), "-q", "--tb=no", *options.paths]
-        command = [sys.executable, "-m", "pytest", *words]
-        done, data = run_live(lambda *live: subprocess.run([*command, *live], stdout=2, check=False))  # noqa: B023, S603
-        if (code := done.returncode) not in {0, 1, 5}:
+        code, data = run_live(lambda *live: run_setting(root, [*live, *words]))  # noqa: B023  called at once
+        if code not in {0, 1, 5}:
             return complain(f"pytest ended with {code} for --set {name!r}", Exit.USAGE if code == 4 else Exit.CANNOT)
         results[name] = [*map(LiveResult.of, data["results"])]
     rows = live_reports.compare_settings(results)
@@ -85,6 +85,12 @@ def compare(options: Options) -> int:
     lines = [live_reports.format_comparison(rows), *notes]
     words = [row["verdict"] for row in rows if not row["test"]]
     return show_result(options, {"settings": [*settings], "rows": rows, "notes": notes}, lines, words)
+
+
+def run_setting(root: Path, words: list[str]) -> int:
+    """Run pytest in the working directory, with its report beside ours; return its exit code."""
+    command, environ = prepare_pytest(root, words)
+    return subprocess.run(command, env=environ, stdout=2, check=False).returncode  # noqa: S603  the user's own words
 
 
 def mixed_settings(settings: dict[str, dict[str, object]]) -> Iterator[str]:

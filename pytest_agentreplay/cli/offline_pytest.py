@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
-from pytest_agentreplay.cli.runs import leave_out_flags
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.secret_names import looks_secret, secret_environment
 from pytest_agentreplay.redaction.vendors import find_vendors
 from pytest_agentreplay.runs.command import CommandResult, run_command
+from pytest_agentreplay.runs.own_pytest import leave_out_flags
 from pytest_agentreplay.snapshots.store import format_path
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,20 +17,18 @@ from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.terminal import wants_colour
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
-from pytest_agentreplay.settings.table import list_options
+from pytest_agentreplay.runs.own_pytest import prepare_pytest
 from pytest_agentreplay.snapshots.store import format_path, reading
-from pytest_agentreplay.snapshots.store.projects import is_file, read_settings, test_to_run
+from pytest_agentreplay.snapshots.store.projects import is_file, test_to_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Run
 
 PYTEST_CODES = {0: Exit.SAME, 1: Exit.DIVERGED, 2: Exit.DIVERGED, 3: Exit.DIVERGED, 4: Exit.USAGE, 5: Exit.NOTHING}
-# Flags of ours in `addopts` that hold for every replay of a project; all others choose what a session does.
-OF_REPLAYS = {"--redact", "--strict-keys", "--agentreplay-checks", "--agentreplay-sandbox"}
-REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "pytest knows no such test or flag"}
+REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "pytest met a usage error"}
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -115,32 +111,8 @@ def run_test(file: Path, *words: str) -> int:
 
 def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int] = PYTEST_CODES) -> int:
     """Run pytest in `root`; return our exit code for that of pytest. `what` names the tests in a complaint."""
-    # A live run keeps all of `addopts`: a budget may stand there.
-    environ = os.environ if "--agentreplay-mode=live" in words else leave_out_flags(os.environ, root)
-    done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, env=environ, check=False)  # noqa: S603  a test of the user's and the user's own words
+    command, environ = prepare_pytest(root, words)
+    done = subprocess.run(command, cwd=root, env=environ, check=False)  # noqa: S603  a test of the user's and the user's own words
     if done.returncode in REASONS:
         complain(f"{REASONS[done.returncode]}: {what}", done.returncode)
     return codes.get(done.returncode, Exit.CANNOT)
-
-
-def leave_out_flags(environ: Mapping[str, str], root: Path) -> dict[str, str]:
-    """Return variables for a pytest of ours in `root`: no `addopts` has it record, go live or write transcripts."""
-    written = read_settings(root)[0].get("addopts") or ""
-    of_project = written if isinstance(written, list) else shlex.split(str(written))
-    words = drop_own_flags(shlex.split(environ.get("PYTEST_ADDOPTS", "")))
-    if (kept := drop_own_flags(of_project)) != of_project:
-        words += ["-o", f"addopts={shlex.join(kept)}"]
-    return {**environ, "PYTEST_ADDOPTS": shlex.join(words)}
-
-
-def drop_own_flags(words: Iterable[str]) -> list[str]:
-    """Return the words of an `addopts` without flags that choose what a session does, and that of transcripts."""
-    flags = {**dict(list_options()), "--snapshot-update": {"action": "store_true"}}
-    rest, kept = iter(words), []
-    for word in rest:
-        flag, mark, _ = word.partition("=")
-        if flag not in flags or flag in OF_REPLAYS:
-            kept.append(word)
-        elif flags[flag].get("action") != "store_true" and not mark:
-            next(rest, None)
-    return kept

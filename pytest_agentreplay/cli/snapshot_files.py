@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,7 @@ from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
 from pytest_agentreplay.runs import accept as accepting
 from pytest_agentreplay.runs.captured.groups import list_redundant
+from pytest_agentreplay.runs.own_pytest import prepare_pytest
 from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.snapshot_selection import check_name, find_home, find_store, move_snapshots
 from pytest_agentreplay.runs.unused_snapshots import delete_unused, move_command
@@ -268,8 +268,9 @@ def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:
     """Run all tests offline; return pytest's code, and what is unused, None where there was nothing to look at."""
     with TemporaryDirectory() as folder:
         into = Path(folder) / "unused.json"
-        words = ("-q", "--agentreplay-mode=model", f"--agentreplay-unused-into={into}")
-        code = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, check=False).returncode  # noqa: S603
+        words = ["-q", "--agentreplay-mode=model", f"--agentreplay-unused-into={into}"]
+        command, environ = prepare_pytest(root, words)
+        code = subprocess.run(command, cwd=root, env=environ, check=False).returncode  # noqa: S603
         return code, restore_plain(UnusedSnapshots, json.loads(into.read_bytes())) if into.is_file() else None
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from pytest_agentreplay.cli.casework import find_failure
 from pytest_agentreplay.cli.mcp_tools import scaffold_case
-from pytest_agentreplay.cli.runs import leave_out_flags
 from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.runs.own_pytest import leave_out_flags, prepare_pytest
 from tests.support.kept_files import contents, put_back
 
-SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
+SAME, DIVERGED, USAGE, INCONCLUSIVE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 3, 4, 5, 125
 SNAPSHOT = "__agent_snapshots__/test_shop/test_refund.snapshot.json"
 PENDING = f".pytest_agentreplay/pending/{SNAPSHOT}"
 WHY = "the wording alone has changed"
@@ -69,6 +69,30 @@ def test_a_pytest_of_ours_keeps_of_addopts_what_holds_for_replays(records_by_def
     words = leave_out_flags(os.environ, records_by_default.root)["PYTEST_ADDOPTS"]
     assert shlex.split(words) == ["-p", "pytest_agentreplay.plugin", "-o", "addopts=--redact strict"]
     assert leave_out_flags({"PYTEST_ADDOPTS": "-q"}, records_by_default.root / "nowhere")["PYTEST_ADDOPTS"] == "-q"
+
+
+def test_a_live_pytest_of_ours_keeps_of_addopts_what_holds_for_live_runs_too(records_by_default, monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--replay=model --replay-budget calls=9 --record-from 2 -q")
+    _, environ = prepare_pytest(records_by_default.root, ["--agentreplay-mode=live"])
+    words = ["--replay-budget", "calls=9", "-q", "-o", "addopts=--redact strict"]
+    assert shlex.split(environ["PYTEST_ADDOPTS"]) == words
+
+
+VERBS_THAT_START_PYTEST = {
+    "prune": ("prune", NOTHING),
+    "check assertions": (f"check assertions {SNAPSHOT}", SAME),
+    "check fuzz": (f"check fuzz {SNAPSHOT} --budget 1", SAME),
+    "live lineup": (f"live lineup {SNAPSHOT} --runs 1", SAME),
+    "live compare": ("live compare --set model=m-1 --runs 1 test_shop.py", INCONCLUSIVE),
+    "replay --live": (f"replay {SNAPSHOT} --live", SAME),
+}
+
+
+@pytest.mark.parametrize(("words", "code"), VERBS_THAT_START_PYTEST.values(), ids=VERBS_THAT_START_PYTEST)
+def test_no_pytest_of_ours_records_where_addopts_do(records_by_default, words, code):
+    environ = {"PYTEST_ADDOPTS": os.environ["PYTEST_ADDOPTS"]}
+    ended(records_by_default.command(*words.split(), **environ), code)
+    assert untouched(records_by_default)
 
 
 def test_replay_replays_where_addopts_record(records_by_default):
@@ -261,7 +285,7 @@ def test_replay_ends_with_125_where_nothing_was_judged(recorded):
 def test_replay_of_a_test_that_is_gone_says_so(typed, recorded):
     recorded.edit("test_shop.py", "test_refund", "test_other")
     _, said = ended(recorded.command("replay", SNAPSHOT), CANNOT)
-    assert "pytest knows no such test or flag: test_shop.py::test_refund" in said
+    assert "pytest met a usage error: test_shop.py::test_refund" in said
     (recorded.root / "test_shop.py").unlink()
     belongs = "belongs to test_shop.py::test_refund, and test_shop.py is not there any more"
     assert typed("replay", SNAPSHOT) == (CANNOT, "", f"agentreplay: {SNAPSHOT}: {belongs}\n")

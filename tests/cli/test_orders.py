@@ -148,6 +148,8 @@ def test_what_has_no_race_is_the_same_under_all_orders_or_under_as_many_as_are_t
     three, six = (snapshot(recorded, name) for name in ("three", "six"))
     for words in ([], ["--", "test_shop.py::test_fine[three]", "-p", "xdist", "-n", "2"]):
         assert orders("three", *words) == (f"same under all 5 other orders of its answers: {three}\n", "")
+    with edited(recorded, "pytest.ini", "[pytest]", "[pytest]\naddopts = --snapshot-record"):
+        assert orders("three")[0].startswith("same under all 5 "), "nothing is recorded"
     more = f"same under 7 other orders of its answers (there are more: --budget, --seed): {six}\n"
     assert orders("six", "--budget", "7", "--seed", "3")[0] == more
     said, _ = orders("test_stamps")
@@ -171,7 +173,7 @@ def test_what_cannot_be_ordered_is_said(orders, recorded, typed, monkeypatch):
     file = snapshot(recorded, "three")
     belongs = f"agentreplay: {file}: belongs to test_shop.py::test_fine[three], not to test_shop.py::test_last\n"
     assert orders("three", "--", "test_shop.py::test_last", code=Exit.USAGE)[1] == belongs
-    unknown = "agentreplay: pytest knows no such test or flag: test_shop.py::test_fine[three]\n"
+    unknown = "agentreplay: pytest met a usage error: test_shop.py::test_fine[three]\n"
     assert orders("three", "--", "--no-such-flag", code=Exit.USAGE)[1] == unknown
     assert (
         typed("check", "fuzz", file, "--order", "6").err == f"agentreplay: {file}: there is no order 6; it has 1 to 5\n"

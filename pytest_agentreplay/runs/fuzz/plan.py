@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,7 @@ from pytest_agentreplay.model.paths import get_test_id
 from pytest_agentreplay.report.summary import to_plain
 from pytest_agentreplay.runs.fuzz.invariants import Violation
 from pytest_agentreplay.runs.fuzz.neighbours import FAULTS, Candidate, Neighbour, list_simpler, list_smaller
+from pytest_agentreplay.runs.own_pytest import prepare_pytest
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
@@ -132,12 +132,12 @@ def run_trials(
         data = {"test": test, "trials": [*trials], "into": str(into), "apart": apart}
         files.write_whole(plan, json.dumps(data))
         node = test if "::" not in test else get_test_id(test).partition("[")[0]
-        command = [sys.executable, "-m", "pytest", node, "-q", "--tb=line", "--agentreplay-mode=model"]
+        words = [node, "-q", "--tb=line", "--agentreplay-mode=model"]
         # Past the project's own flags: no failure ends the session, and none is remembered as one of the project.
-        command += ["--maxfail=0", "-o", f"cache_dir={folder}/cache", f"--agentreplay-neighbours={plan}"]
-        process = subprocess.Popen(  # noqa: S603  a test of the user's
-            command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
-        )
+        words += ["--maxfail=0", "-o", f"cache_dir={folder}/cache", f"--agentreplay-neighbours={plan}"]
+        command, environ = prepare_pytest(root, words)
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+        process = subprocess.Popen(command, cwd=root, env=environ, **streams)  # noqa: S603  a test of the user's
         printed, interrupted = watch(process, into, seconds, show)
         rows = [*read_rows(into)]
         results = tuple(read_result(row) for row in rows if "trial" in row)

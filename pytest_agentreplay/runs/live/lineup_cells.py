@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_agentreplay.compare.live_result import WRITES, LiveResult
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.model.paths import get_test_id
+from pytest_agentreplay.runs.own_pytest import prepare_pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,8 +98,10 @@ class CellRuns:
         return {"outcome": verdict["word"], "runs": len(results), "why": why, **took}
 
     def _run_pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", get_test_id(self.test), "-q", *words]
-        done = subprocess.run(command, cwd=self.root, check=False, capture_output=True, text=True, errors="replace")  # noqa: S603
+        command, environ = prepare_pytest(self.root, [get_test_id(self.test), "-q", *words])
+        done = subprocess.run(  # noqa: S603  a test of the user's
+            command, cwd=self.root, env=environ, check=False, capture_output=True, text=True, errors="replace"
+        )
         if done.returncode not in {0, 1}:
             raise RunnerError(f"{self.test}: pytest ended with {done.returncode}: {done.stderr or done.stdout[-300:]}")
         return done
