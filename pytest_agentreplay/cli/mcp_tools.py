@@ -81,8 +81,7 @@ def show_run(root: Path, run: str, turn: int | None = None) -> ToolAnswer:
         rows = [shorten_prose(row, 140) for row in rows if OUTLINED.match(row)]
     what = f"outline of {plural(last, 'turn')}" if turn is None else f"turn {turn} of {last}, in full"
     calls = [format_call("show_run", run=run, turn=following)] if 0 < following <= last else []
-    head = "; ".join([what, *list_edit_notes(snapshot)])
-    return ToolAnswer(f"{format_path(file)}: {head}.", rows, calls)
+    return ToolAnswer(f"{format_path(file)}: {'; '.join([what, *list_edit_notes(snapshot)])}.", rows, calls)
 
 
 def diff_runs(root: Path, a: str, b: str) -> ToolAnswer:
