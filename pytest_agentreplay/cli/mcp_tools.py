@@ -27,6 +27,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.run_view import spell_run
+from pytest_agentreplay.report.transcript import list_edit_notes
 from pytest_agentreplay.runs import inventory
 from pytest_agentreplay.runs.snapshot_selection import normalize_id, select_snapshots
 from pytest_agentreplay.snapshots.kit import plural
@@ -80,7 +81,7 @@ def show_run(root: Path, run: str, turn: int | None = None) -> ToolAnswer:
         rows = [shorten_prose(row, 140) for row in rows if OUTLINED.match(row)]
     what = f"outline of {plural(last, 'turn')}" if turn is None else f"turn {turn} of {last}, in full"
     calls = [format_call("show_run", run=run, turn=following)] if 0 < following <= last else []
-    return ToolAnswer(f"{format_path(file)}: {what}{'; edited by hand' * (not snapshot.sealed)}.", rows, calls)
+    return ToolAnswer(f"{format_path(file)}: {'; '.join([what, *list_edit_notes(snapshot)])}.", rows, calls)
 
 
 def diff_runs(root: Path, a: str, b: str) -> ToolAnswer:

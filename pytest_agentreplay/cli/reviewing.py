@@ -26,7 +26,7 @@ from pytest_agentreplay.snapshots.store import files, format_path, layout
 from pytest_agentreplay.snapshots.store.git_revisions import Repository, explain_no_head
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.exchanges import JsonObject, Run
+    from pytest_agentreplay.model.exchanges import JsonObject
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -132,31 +132,31 @@ def compare_revisions(repository: Repository, commits: tuple[str, str], since: s
     """Return what differs between the recorded runs of two commits; `since` names the branch that the first is of."""
     root = find_root()
     comparison = RevisionComparison(*commits, since=since)
-    runs: tuple[dict[str, Run], dict[str, Run]] = ({}, {})
+    snapshots: tuple[dict[str, codec.Snapshot], dict[str, codec.Snapshot]] = ({}, {})
     for path in repository.list_changed(*commits):
         try:
             before, after = (repository.read_file(commit, path) for commit in commits)
             if path.endswith(layout.SUFFIX):
-                loaded = [read_run(data, path) for data in (before, after)]
-                for of_revision, run in zip(runs, loaded, strict=True):
-                    if run is not None:
-                        of_revision[path] = run
+                loaded = [read_snapshot(data, path) for data in (before, after)]
+                for of_revision, snapshot in zip(snapshots, loaded, strict=True):
+                    if snapshot is not None:
+                        of_revision[path] = snapshot
             else:
                 comparison.cases[path] = list_case_changes(read_case(before, path), read_case(after, path))
         except (SnapshotError, CaseError) as error:
             comparison.unreadable[path] = str(error)
     former, matching = repository.find_renamed(*commits), Matching(READER, (*RULES, *list_accepted_rules(root)))
-    compare_runs(comparison, runs, former, matching, read_prices(root))
+    compare_runs(comparison, snapshots, former, matching, read_prices(root))
     return comparison
 
 
-def read_run(data: bytes | None, path: str) -> Run | None:
-    """Return the run of a snapshot, None for no file. Raises SnapshotError, for a body that does not come back too."""
+def read_snapshot(data: bytes | None, path: str) -> codec.Snapshot | None:
+    """Return a snapshot, None for no file. Raises SnapshotError, for a body that does not come back too."""
     if data is None:
         return None
     snapshot = codec.loads(data, file=path)
     restore(snapshot)
-    return snapshot.run
+    return snapshot
 
 
 def read_case(data: bytes | None, path: str) -> JsonObject | None:

@@ -62,9 +62,7 @@ def show(options: Options) -> int:
     if options.raw and options.turn is None:
         return complain(f"--raw prints one turn; type: agentreplay show {quote_word(path)} --turn 1 --raw")
     snapshot = reading.load(options.file)
-    notes = [*snapshot.notes]
-    if not snapshot.sealed:
-        notes.append(f"this snapshot was edited after it was recorded; agentreplay verify {path} says where")
+    notes = [*transcript.list_edit_notes(snapshot, path), *snapshot.notes]
     try:
         if options.raw:
             write_raw(run_view.list_raw(snapshot.run, options.turn))
@@ -72,11 +70,11 @@ def show(options: Options) -> int:
             data = describe_run(snapshot.run, options.turn)
             say_data({"file": path, "format": snapshot.version, "sealed": snapshot.sealed, "notes": notes, **data})
         elif options.plain:
-            say("\n".join([*run_view.spell_run(snapshot.run, options.turn), *(f"note: {note}" for note in notes)]))
+            say("\n".join([*notes, *run_view.spell_run(snapshot.run, options.turn)]))
         else:
             console = open_console()
             lines = run_view.format_run(snapshot.run, console, options.turn)
-            say_drawn(console, *lines, *(f"\nnote: {note}" for note in notes), pages=not options.no_pager)
+            say_drawn(console, *notes, *lines, pages=not options.no_pager)
     except LookupError as error:
         return complain(f"{path}: {error}")
     return Exit.SAME
@@ -108,7 +106,7 @@ def write_raw(parts: Iterable[bytes]) -> None:
 def textconv(file: Path) -> int:
     """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
     try:
-        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file).run)))
+        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file))))
     except SnapshotMissing:
         raise
     except SnapshotError:
@@ -150,10 +148,11 @@ WITH_TEXT = {"g": "go to turn ", "/": "/"}
 
 def step(options: Options) -> int:
     """`agentreplay show FILE --step`."""
-    stepper = Stepper(reading.load(options.file).run, width=width())
+    snapshot, path = reading.load(options.file), format_path(options.file)
+    stepper = Stepper(snapshot.run, width=width())
     if not stepper.count:
-        return complain(f"{format_path(options.file)}: it has no turn", Exit.NOTHING)
-    say(stepper.show())
+        return complain(f"{path}: it has no turn", Exit.NOTHING)
+    say("\n".join([*transcript.list_edit_notes(snapshot, path), stepper.show()]))
     with open_keys() as read_key:
         while (command := read_command(read_key)) is not None and (text := stepper.obey(command)) is not None:
             say(f"\n{text}")

@@ -15,10 +15,12 @@ from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall, HttpReply
-from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.model.paths import accepting_edit, quote_word
 from pytest_agentreplay.redaction.policy import join_policies
 from pytest_agentreplay.report.escape import escape_line
+from pytest_agentreplay.report.finding import format_restoring
 from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
+from pytest_agentreplay.report.transcript import list_edit_notes
 from pytest_agentreplay.runs import accept as accepting
 from pytest_agentreplay.runs.captured.groups import list_redundant
 from pytest_agentreplay.runs.own_pytest import prepare_pytest
@@ -143,14 +145,12 @@ def verify_snapshot(file: Path) -> int:
     except SnapshotError as error:
         return warn(error, Exit.USAGE if isinstance(error, SnapshotMissing) else Exit.DAMAGED)
     if edited:
-        return warn(f"{format_path(file)}: edited after it was recorded: {', '.join(edited)}", Exit.DAMAGED)
+        how = f"if the edit is meant: {accepting_edit(format_path(file))}"
+        return warn(f"{format_path(file)}: edited after it was recorded: {', '.join(edited)}; {how}", Exit.DAMAGED)
     if snapshot.broken:
-        return warn(f"{format_path(file)}: {snapshot.broken}; restore the file from git", Exit.DAMAGED)
-    state = "whole; edited since it was recorded, and accepted:" if snapshot.revisions else "whole and unedited"
-    say_line(f"{format_path(file)}: {state}")
-    for revision in snapshot.revisions:
-        day = f"{revision['at']}: " if revision.get("at") else ""
-        say_line(f"    {day}{revision.get('reason', '')}")
+        return warn(f"{format_path(file)}: {snapshot.broken}; {format_restoring(format_path(file))}", Exit.DAMAGED)
+    edits = [f"whole; {note}" for note in list_edit_notes(snapshot)]
+    say_line(f"{format_path(file)}: {' '.join(edits) or 'whole and unedited'}")
     return Exit.SAME
 
 

@@ -143,12 +143,14 @@ def format_keeping(targets: str) -> str:
 
 def format_restoring(file: str) -> str:
     """Return as a hint how a snapshot is taken back. What is wrong with it may be committed, so HEAD's may not do."""
-    return f"take it from a commit where it is whole (HEAD, or an older one): git checkout HEAD -- {quote_word(file)}"
+    return (
+        f"if it was committed, take a whole one from HEAD or an older commit: git checkout HEAD -- {quote_word(file)}"
+    )
 
 
 def format_edit_hints(file: str) -> tuple[str, str]:
     """Return the hints about a snapshot that was edited after it was recorded."""
-    return f"if the edit is meant: {accepting_edit(file)}", f"else {format_restoring(file)}"
+    return f"if the edit is meant: {accepting_edit(file)}", f"else, {format_restoring(file)}"
 
 
 def make_record_step(test: str, label: str) -> Line:

@@ -27,6 +27,7 @@ from pytest_agentreplay.report.change_blocks import (
 )
 from pytest_agentreplay.report.escape import escape_code, escape_markdown
 from pytest_agentreplay.report.findings import describe_comparison
+from pytest_agentreplay.report.transcript import list_edit_notes
 from pytest_agentreplay.report.transcript_writer import read_system_text
 from pytest_agentreplay.snapshots.kit import list_unfrozen
 
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.model.exchanges import Json, Run
     from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.snapshots.codec import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What a run comes to. `tokens` and `cost` (dollars) are None where no reply, or no price, says them.
 
-    `unfrozen` are the tools that run for real in a replay.
+    `unfrozen` are the tools that run for real in a replay; `edits` says that the file was edited by hand.
     """
 
     test: str
@@ -53,6 +55,7 @@ class RunFacts:
     tokens: int | None
     cost: float | None
     unfrozen: tuple[str, ...] = ()
+    edits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +105,20 @@ class RevisionComparison:
 
 def compare_runs(
     comparison: RevisionComparison,
-    runs: tuple[Mapping[str, Run], Mapping[str, Run]],
+    snapshots: tuple[Mapping[str, Snapshot], Mapping[str, Snapshot]],
     former: Mapping[str, str],
     matching: Matching,
     prices: Prices,
 ) -> None:
     """Add to `comparison` what differs between the runs of two revisions, by their files; `former` are old names."""
-    (old, new), prices = runs, tuple(prices)
+    (old, new), prices = snapshots, tuple(prices)
     causes: list[tuple[Finding, str]] = []
-    for file, run in sorted(new.items()):
-        before = old.get(file) or old.get(former.get(file, ""))
-        if before is None:
-            comparison.new[file] = read_facts(run, prices)
+    for file, snapshot in sorted(new.items()):
+        previous = old.get(file) or old.get(former.get(file, ""))
+        if previous is None:
+            comparison.new[file] = read_facts(snapshot, prices)
             continue
+        before, run = previous.run, snapshot.run
         if file not in old and before.exchanges == run.exchanges:
             comparison.renamed[file] = former[file]
             continue
@@ -122,7 +126,7 @@ def compare_runs(
         # The file here need not be as either revision has it, so no step shows it.
         findings = [replace(describe_comparison(each, "", ""), test=run.header.test or file) for each in differing]
         causes += [(finding, finding.test) for finding in findings]
-        facts = read_facts(before, prices), read_facts(run, prices)
+        facts = read_facts(previous, prices), read_facts(snapshot, prices)
         # A request that differs in several ways is one finding, under the code that counts most.
         (old_prompt, old_tools), (new_prompt, new_tools) = read_offers(before), read_offers(run)
         codes = [Kind.PROMPT.code] * (old_prompt != new_prompt) + [Kind.SCHEMA.code] * (old_tools != new_tools)
@@ -130,22 +134,24 @@ def compare_runs(
         changes = (*list_fact_changes(*facts),)
         comparison.changed.append(ChangedRun(file, *facts, changes, tuple(codes), former.get(file, "")))
     comparison.removed = {
-        file: read_facts(run, prices)
-        for file, run in sorted(old.items())
+        file: read_facts(snapshot, prices)
+        for file, snapshot in sorted(old.items())
         if file not in new and file not in {was for name, was in former.items() if name in new}
     }
     comparison.shared = share_changes(causes)
 
 
-def read_facts(run: Run, prices: Prices) -> RunFacts:
+def read_facts(snapshot: Snapshot, prices: Prices) -> RunFacts:
     """Return what a run comes to."""
+    run = snapshot.run
     seen: dict[str, Any] = observe(run, READER, run.header.outcome, prices)
     usage = seen["usage"]
     counts = [usage[name] for name in ("input_tokens", "output_tokens") if usage[name] is not None]
     models = dict.fromkeys(turn["model"] for turn in seen["turns"] if turn["model"])
     status = str(run.header.outcome.get("status", "unknown"))
     tokens, unfrozen = sum(counts) if counts else None, list_unfrozen(run.header.kit)
-    return RunFacts(run.header.test, status, len(seen["turns"]), tuple(models), tokens, usage["cost"], unfrozen)
+    figures = len(seen["turns"]), tuple(models), tokens, usage["cost"]
+    return RunFacts(run.header.test, status, *figures, unfrozen, list_edit_notes(snapshot))
 
 
 def read_offers(run: Run) -> tuple[set[str], set[str]]:
@@ -171,6 +177,8 @@ def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
         costs = ["unknown" if facts.cost is None else f"USD {facts.cost:.4f}" for facts in (before, after)]
         why = " (no price in `agentreplay_prices`)" if "unknown" in costs else ""
         changes.append(f"cost {' -> '.join(dict.fromkeys(costs))}{why}")
+    if before.edits != after.edits:
+        changes += map(escape_code, after.edits)
     return [*changes, *list_unfrozen_tools(after)]
 
 
@@ -258,4 +266,4 @@ def describe_facts(facts: RunFacts) -> str:
     parts = [f"{facts.turns} turn{'s' * (facts.turns != 1)}", f"test {escape_code(facts.outcome)}"]
     parts += [f"{facts.tokens:,} tokens"] if facts.tokens is not None else []
     parts.append("no known price" if facts.cost is None else f"USD {facts.cost:.4f}")
-    return ", ".join([*parts, *map(escape_code, facts.models), *list_unfrozen_tools(facts)])
+    return ", ".join([*parts, *map(escape_code, (*facts.models, *facts.edits)), *list_unfrozen_tools(facts)])

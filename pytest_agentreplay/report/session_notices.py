@@ -174,7 +174,7 @@ def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
         if replay.edited:
             path = relative_path(Path(summary.file), here)
             yield make_error(
-                f"edited    {path}: {', '.join(replay.edited)} was edited after it was recorded",
+                f"edited    {path}: edited after it was recorded: {', '.join(replay.edited)}",
                 f"          if that is meant (CI refuses it till then):   {accepting_edit(path)}",
             )
 

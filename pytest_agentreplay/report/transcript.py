@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import HttpReply
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import escape_line, wrap_text
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.kit_fields import Kit
     from pytest_agentreplay.model.exchanges import Exchange, JsonObject, Run
     from pytest_agentreplay.model.turns import Turn
+    from pytest_agentreplay.snapshots.codec import Snapshot
+
 # Facts of a header that differ though the agent does the same, or that follow from the turns.
 INCIDENTAL = frozenset({"recorded", "exchanges"})
 STATUS, NAME = 10, 21  # columns of a field's status and name
@@ -37,12 +40,13 @@ def write_transcript(run: Run) -> str:
     return write_turns(run, TranscriptWriter(run))
 
 
-def write_textconv(run: Run) -> str:
+def write_textconv(snapshot: Snapshot) -> str:
     """Return a run as `git diff` shall compare it: the transcript with schemas, below the facts that say who answered.
 
     Without times, ids and counts of tokens, which differ in every recording.
     """
-    rows = [row for name, row in format_facts(run) if name not in INCIDENTAL]
+    run = snapshot.run
+    rows = [*list_edit_notes(snapshot), *(row for name, row in format_facts(run) if name not in INCIDENTAL)]
     for kind in ("gaps", "adopted"):
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
@@ -132,6 +136,21 @@ def list_header_facts(run: Run) -> Iterator[tuple[str, str]]:
     if unfrozen := list_unfrozen(header.kit):
         yield "not frozen", f"{', '.join(unfrozen)} (runs for real in a replay)"
     yield "exchanges", str(len(run.exchanges))
+
+
+def list_edit_notes(snapshot: Snapshot, file: str = "") -> tuple[str, ...]:
+    """Return the line that says of a snapshot that it was edited, and why that was accepted; none for an unedited one.
+
+    Of an edit that was not accepted the line says which command shows the place in `file`.
+    """
+    if not snapshot.sealed:
+        where = f"; to see where: agentreplay verify {quote_word(file)}" if file else ""
+        return (escape_line(f"edited by hand, not accepted{where}"),)
+    days = [f" ({revision['at']})" if revision.get("at") else "" for revision in snapshot.revisions]
+    reasons = [f"{revision.get('reason', '')}{day}" for revision, day in zip(snapshot.revisions, days, strict=True)]
+    # `verify --accept-edit` notes the day; a redaction and a new name of the test, which are no edits by hand, do not.
+    what = "edited by hand, accepted" if any(days) else "sealed again"
+    return (escape_line(f"{what}: {'; '.join(reasons)}"),) if reasons else ()
 
 
 def describe_model(entry: JsonObject) -> str:

@@ -20,6 +20,7 @@ from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import findings, live_reports, page_data
 from pytest_agentreplay.report.change_blocks import share_changes
 from pytest_agentreplay.report.terminal import show_progress
+from pytest_agentreplay.report.transcript import list_edit_notes
 from pytest_agentreplay.report.viewer import FOLDER, GENERATOR, digest_page, render_page
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.runs.inventory import Entry, read_inventory, read_prices, read_use
@@ -104,8 +105,7 @@ def _list_costs(run: Run, prices: Prices) -> dict[int, float]:
 def list_notes(file: Path, snapshot: codec.Snapshot) -> Iterator[str]:
     """Yield what a reader of a snapshot should know of its file."""
     yield from snapshot.notes
-    if not snapshot.sealed:
-        yield f"{format_path(file)} was edited after it was recorded; agentreplay verify names the place"
+    yield from (f"{format_path(file)}: {note}" for note in list_edit_notes(snapshot, format_path(file)))
 
 
 class TestOutcome(NamedTuple):

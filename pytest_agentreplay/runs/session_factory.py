@@ -60,7 +60,7 @@ def begin_session(
         snapshot = store.load(place.snapshot, place.test)
         edited = [] if snapshot.sealed else store.list_edits(place.snapshot)  # reads the file again: rarely needed
         if edited and (settings.strict or settings.adopt):
-            reason = f"{', '.join(edited)} was edited after it was recorded"
+            reason = f"edited after it was recorded: {', '.join(edited)}"
             raise errors.SnapshotEdited(reason, file=format_path(place.snapshot))
     except errors.SnapshotMissing:
         if settings.record_missing and settings.trial is None:

@@ -476,8 +476,9 @@ def test_verify_looks_at_files_and_folders_and_names_what_was_edited(typed, reco
     none = typed("verify", "empty")
     assert (none.code, "no *.snapshot.json below empty" in none.err) == (NOTHING, True)
     edit_snapshot(recorded)
-    edited = f"agentreplay: {SNAPSHOT}: edited after it was recorded: exchange 5\n"
-    assert typed("verify", SNAPSHOT) == (DAMAGED, "", edited)
+    edited = f"agentreplay: {SNAPSHOT}: edited after it was recorded: exchange 5"
+    how = f"if the edit is meant: agentreplay verify {SNAPSHOT} --accept-edit --reason WHY"
+    assert typed("verify", SNAPSHOT) == (DAMAGED, "", f"{edited}; {how}\n")
     recorded.home.with_name("test_z.snapshot.json").write_bytes(recorded.kept[SNAPSHOT])
     recorded.home.write_bytes(recorded.kept[SNAPSHOT][:-200])
     told = typed("verify", ".")

@@ -60,7 +60,10 @@ def test_a_case_is_shown_as_its_run_and_an_edited_file_is_said_to_be_one(root, t
     a, b = (write_run(root / name, bookshop_run()) for name in ("a.snapshot.json", "b.snapshot.json"))
     b.write_text(b.read_text(encoding="utf-8").replace("Be brief and kind", "Be brief and bold"), encoding="utf-8")
     assert typed("html", a, b, "--out", page).code == Exit.SAME
-    assert "b.snapshot.json was edited after it was recorded" in page.read_text(encoding="utf-8")
+    assert (
+        "b.snapshot.json: edited by hand, not accepted; to see where: agentreplay verify b.snapshot.json"
+        in page.read_text(encoding="utf-8")
+    )
 
 
 def test_a_file_that_is_no_page_is_not_written_over(root, typed):

@@ -103,18 +103,21 @@ def test_verify_shows_who_has_resealed_and_why(root, typed):
     edit(root / ONE, '"value": "3"', '"value": "4"')
     assert typed("verify", "--accept-edit", ONE, "--reason", "and again").code == SAME
     told = typed("verify", ONE)
-    day = r"    \d{4}-\d\d-\d\d: "
-    whole = f"{re.escape(ONE)}: whole; edited since it was recorded, and accepted:"
-    wanted = rf"{whole}\n{day}the carrier changed its words\n{day}and again\n"
+    day = r" \(\d{4}-\d\d-\d\d\)"
+    whole = f"{re.escape(ONE)}: whole; edited by hand, accepted:"
+    wanted = rf"{whole} the carrier changed its words{day}; and again{day}\n"
     assert told.code == SAME
     assert re.fullmatch(wanted, told.out)
     edit(root / ONE, "and again", "and again by Bob")
-    assert typed("verify", ONE) == (DAMAGED, "", f"agentreplay: {ONE}: edited after it was recorded: the revisions\n")
+    edited = (
+        f"agentreplay: {ONE}: edited after it was recorded: the revisions; if the edit is meant: agentreplay verify"
+    )
+    assert typed("verify", ONE) == (DAMAGED, "", f"{edited} {ONE} --accept-edit --reason WHY\n")
     doc = json.loads((root / ONE).read_text("utf-8"))
     sealed = seal_digest.write_sealed(doc, doc.pop("integrity")["revisions"][::-1])
     (root / ONE).write_text(sealed, encoding="utf-8", newline="")
     told = typed("verify", ONE)
-    assert (told.code, "revision 1 does not lead to the next one" in told.err) == (DAMAGED, True)
+    assert (told.code, "revision 1 does not lead to the next one; if it was committed" in told.err) == (DAMAGED, True)
 
 
 def test_no_reason_or_name_of_a_file_writes_lines_of_its_own(root, typed):
@@ -122,7 +125,7 @@ def test_no_reason_or_name_of_a_file_writes_lines_of_its_own(root, typed):
     text = codec.reseal(file.read_text("utf-8").replace('"1"', '"3"'), "x\n::stop-commands::y\x1b[2J", file="f")
     file.write_text(text, encoding="utf-8", newline="")
     (told,) = [line for line in typed("verify", HERE).out.splitlines() if "stop-commands" in line]
-    assert told.startswith("    x\\n")
+    assert told.startswith(f"{ONE}: whole; sealed again: x\\n")
     assert told.endswith("y\\x1b[2J")
     assert typed("verify", "--lock").code == SAME
     if os.name == "nt":

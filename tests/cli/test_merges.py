@@ -126,6 +126,6 @@ def test_a_file_that_git_mixed_is_found_by_its_digest(branches):
     assert "edited after it was recorded" in verified.stderr
     red = branches.run("--replay=model", COLUMNS="300").stdout
     # The mixed file is committed, so a bare `git restore` would only bring it back.
-    assert f"take it from a commit where it is whole (HEAD, or an older one): git checkout HEAD -- {FILE}" in red
+    assert f"if it was committed, take a whole one from HEAD or an older commit: git checkout HEAD -- {FILE}" in red
     git(branches.root, "checkout", "HEAD~1", "--", FILE)
     assert branches.command("verify").returncode == 0

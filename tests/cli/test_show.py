@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pydoc
@@ -78,6 +79,21 @@ def test_a_file_that_is_no_snapshot_leads_to_those_of_its_tests(typed, root):
         assert "It is shipped." in typed("show", "test_shop.py").out or name == names[1]
     several = typed("show", "test_shop.py").err.splitlines()
     assert several == ["agentreplay: test_shop.py is 2 snapshots; name one:", *(f"agentreplay show {n}" for n in names)]
+
+
+@pytest.mark.parametrize("form", [(), ("--plain",), ("--textconv",), ("--step",), ("--json",)], ids=str)
+def test_every_form_says_first_that_the_file_was_edited_by_hand(typed, root, monkeypatch, form):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
+    file = Path("a.snapshot.json")
+    edited = codec.dumps(run((ask(), say("It is shipped.")))).replace("is shipped", "was lost")
+    for text, told in (
+        (edited, "edited by hand, not accepted"),
+        (codec.reseal(edited, "cheap", file="f", at="2026-11-29"), "edited by hand, accepted: cheap (2026-11-29)"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        shown = typed("show", file, *form).out
+        first = json.loads(shown)["notes"][0] if form == ("--json",) else shown.splitlines()[0]
+        assert first.removesuffix("; to see where: agentreplay verify a.snapshot.json") == told
 
 
 def test_a_model_is_named_once_whatever_the_fingerprints_of_its_machines(typed, root):

@@ -21,6 +21,7 @@ from pytest_agentreplay.report.pull_request import (
     list_case_changes,
     list_fact_changes,
 )
+from pytest_agentreplay.snapshots.codec import Snapshot
 from tests.support.dead_text import TEXTS, list_alive
 
 
@@ -36,7 +37,12 @@ def run_of(text, answer="fine"):
 
 
 def compared(old, new, former=()):
+    """Return what differs between two revisions, given as snapshots, or as runs that nobody edited."""
     comparison = RevisionComparison("a" * 40, "b" * 40)
+    old, new = (
+        {name: Snapshot(each, "1.0") if isinstance(each, Run) else each for name, each in side.items()}
+        for side in (old, new)
+    )
     compare_runs(comparison, (old, new), dict(former), Matching(READER, RULES), ())
     return comparison
 
@@ -109,6 +115,17 @@ def test_what_a_run_comes_to_and_what_has_no_price():
     told = "tool `refund` runs for real in a replay (AR-UNFROZEN)"
     assert list_fact_changes(before, replace(before, unfrozen=("refund",))) == [told]
     assert told in describe_facts(replace(before, unfrozen=("refund",)))
+
+
+def test_a_run_that_was_edited_by_hand_since_says_why_that_was_accepted():
+    recorded, edited = Snapshot(run_of("hello"), "1.0"), run_of("hello", "lost ")
+    cheap = Snapshot(edited, "1.0", revisions=({"reason": "cheap|`x`", "at": "2026-11-29"},))
+    told = "- `test_a.py::test_b[hello]`: model reply changed; `` edited by hand, accepted: cheap|`x` (2026-11-29) ``\n"
+    assert told in format_comment(compared({"a": recorded}, {"a": cheap}), "x")
+    assert "edited by hand" not in format_comment(compared({"a": cheap}, {"a": replace(cheap, run=recorded.run)}), "x")
+    assert "edited by hand, accepted" in format_comment(compared({}, {"a": cheap}), "x")
+    opened = format_comment(compared({"a": cheap}, {"a": replace(cheap, sealed=False)}), "x")
+    assert "`edited by hand, not accepted`" in opened
 
 
 def test_the_same_change_in_many_runs_is_one_and_a_run_under_another_name_is_renamed():

@@ -23,7 +23,8 @@ from pytest_agentreplay.model.exchanges import (
 )
 from pytest_agentreplay.report.run_view import format_run
 from pytest_agentreplay.report.terminal import open_console, render
-from pytest_agentreplay.report.transcript import write_transcript
+from pytest_agentreplay.report.transcript import list_edit_notes, write_textconv, write_transcript
+from pytest_agentreplay.snapshots.codec import Snapshot
 from tests.support import exchanges
 from tests.support.chat_runs import ask, message_of, result_of, run, say
 from tests.support.tables import words
@@ -263,3 +264,20 @@ def test_whatever_was_sent_can_be_read(messages, tools, value):
     ]
     hello = say("hi", ("look", value))
     readable(run(*((call, hello) for call in calls), (ToolCall("t", {"x": value}), ToolReply(value))))
+
+
+def test_one_line_says_of_an_edit_by_hand_why_it_was_accepted_or_that_it_was_not():
+    accepted, redacted = {"reason": "cheap", "at": "2026-11-29"}, {"reason": "redacted\x1b"}
+    whole = Snapshot(order_run(), "1.0")
+    for snapshot, told in (
+        (whole, ()),
+        (replace(whole, revisions=(accepted,)), ("edited by hand, accepted: cheap (2026-11-29)",)),
+        (
+            replace(whole, revisions=(accepted, redacted)),
+            ("edited by hand, accepted: cheap (2026-11-29); redacted\\x1b",),
+        ),
+        (replace(whole, revisions=(redacted,)), ("sealed again: redacted\\x1b",)),
+        (replace(whole, revisions=(accepted,), sealed=False), ("edited by hand, not accepted",)),
+    ):
+        assert list_edit_notes(snapshot) == told
+        assert write_textconv(snapshot) == "".join(f"{line}\n" for line in told) + write_textconv(whole)

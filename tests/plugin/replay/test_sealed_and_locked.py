@@ -70,7 +70,7 @@ def edit(project, test="two"):
 def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_by_a_command(unlocked):
     name = edit(unlocked)
     home = passed(unlocked.run())
-    assert f"edited    {name}: exchange 5 was edited after it was recorded" in home.stdout
+    assert f"edited    {name}: edited after it was recorded: exchange 5\n" in home.stdout
     command = re.search(rf"agentreplay (verify {re.escape(name)} --accept-edit --reason \S+)", home.stdout)[1]
     for words, environ in ((["--replay=model"], {}), ([], {"CI": "1"})):
         done = unlocked.run(*words, **environ)
@@ -78,7 +78,7 @@ def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_
         assert "1 failed, 2 passed" in done.stdout
         assert "[AR-UNREADABLE]" in done.stdout
         told = flat(done).replace("snapshot cannot be used: ", f"{name}: ")
-        assert f"{name}: exchange 5 was edited after it was recorded" in told
+        assert f"{name}: edited after it was recorded: exchange 5" in told
         assert f"agentreplay verify {name} --accept-edit --reason WHY" in told
     passed(unlocked.command(*command.split()))
     assert "edited" not in passed(unlocked.run(CI="1")).stdout
@@ -96,9 +96,11 @@ def test_without_a_seal_or_with_another_header_a_snapshot_counts_as_edited(unloc
     file.write_text(json.dumps(doc, indent=1), encoding="utf-8")
     refused = unlocked.run("-k", "two", CI="1")
     assert refused.returncode == 1
-    assert "was edited after it was recorded" in flat(refused)
+    assert f"edited after it was recorded: {said}" in flat(refused)
     warned = passed(unlocked.run("-q", "-k", "two"))
-    assert f"edited    {file.relative_to(unlocked.root).as_posix()}: {said}" in warned.stdout
+    assert (
+        f"edited    {file.relative_to(unlocked.root).as_posix()}: edited after it was recorded: {said}" in warned.stdout
+    )
 
 
 def test_a_test_that_an_edit_fails_blames_the_edit_before_the_agent(unlocked):
@@ -110,7 +112,10 @@ def test_a_test_that_an_edit_fails_blames_the_edit_before_the_agent(unlocked):
     report, name = flat(done), file.relative_to(unlocked.root).as_posix()
     assert "likely cause the snapshot was edited after it was recorded: exchange 2; if not that, " in report
     assert f"if the edit is meant: agentreplay verify {name} --accept-edit --reason WHY" in report
-    assert f"(HEAD, or an older one): git checkout HEAD -- {name}" in report
+    assert (
+        f"else, if it was committed, take a whole one from HEAD or an older commit: git checkout HEAD -- {name}"
+        in report
+    )
     assert "--requests" not in report, "of an edited file it takes nothing"
 
 

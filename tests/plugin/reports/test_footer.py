@@ -16,7 +16,7 @@ import pytest
 from pytest_agentreplay.intercept.session.callers import is_agents
 from pytest_agentreplay.report import session_notices
 from pytest_agentreplay.report.notices import format_footer
-from pytest_agentreplay.report.summary import Proof, RecordingSummary, SessionSummary
+from pytest_agentreplay.report.summary import Proof, RecordingSummary, ReplaySummary, SessionSummary
 from pytest_agentreplay.runs import replay_kit
 from tests.support.small_projects import passed, recorded, summary
 
@@ -107,6 +107,14 @@ def test_quiet_counts_recordings_of_failed_tests_as_failed():
         "recorded 3 tests (3 created, 3 failed, all end as recorded)",
         "recorded 2 tests (2 created, 1 failed, all end as recorded)",
     ]
+
+
+def test_whatever_was_edited_stands_behind_words_that_fit_it():
+    for edited in (("exchange 2", "exchange 5"), ("the seal is gone",)):
+        replay = ReplaySummary(edited=edited)
+        replayed = SessionSummary(mode="model", test="test_it", file="a.snapshot.json", replay=replay)
+        told = format_footer(session_notices.make_session_notices([replayed], Path()), 0)
+        assert f"edited    a.snapshot.json: edited after it was recorded: {', '.join(edited)}" in told
 
 
 UNSEEN = """
