@@ -19,6 +19,7 @@ from pytest_agentreplay.model.exchanges import (
     ToolCall,
     ToolReply,
 )
+from pytest_agentreplay.snapshots.codec import fields
 from pytest_agentreplay.snapshots.codec.fields import (
     COUNT,
     COUNTS,
@@ -33,11 +34,6 @@ from pytest_agentreplay.snapshots.codec.fields import (
     VALUES,
     FieldKind,
     Form,
-    read_array,
-    read_count,
-    read_integer,
-    read_object,
-    refuse,
 )
 from pytest_agentreplay.snapshots.codec.parsing import DEEPEST
 from pytest_agentreplay.snapshots.codec.values import reveal, reveal_text
@@ -73,22 +69,18 @@ _OUTCOMES = frozenset({"response", "result", "frames", "failure"})
 _BOUND = 1 << 63
 
 
-def _write_parts(parts: tuple[tuple[int, int], ...], _: BlobWriter) -> list[list[int]]:
-    return [list(part) for part in parts]
-
-
 def _read_parts(stored: Any, key: str, _: BlobReader) -> tuple[tuple[int, int], ...]:
-    pairs = read_array(stored, key)
+    pairs = fields.read_array(stored, key)
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        refuse(key, "pairs of a reading and a number of chunks")
-    return tuple([(read_integer(reading, key), read_integer(chunks, key)) for reading, chunks in pairs])
+        fields.refuse(key, "pairs of a reading and a number of chunks")
+    return tuple([(fields.read_integer(reading, key), fields.read_integer(chunks, key)) for reading, chunks in pairs])
 
 
 def _read_sent(stored: Any, key: str, blobs: BlobReader) -> tuple[Json, ...]:
     """Return what was sent into a generator: objects that say after how many items."""
-    entries: list[Json] = read_array(reveal(stored, blobs), key)
+    entries: list[Json] = fields.read_array(reveal(stored, blobs), key)
     for entry in entries:
-        read_count(read_object(entry, key).get("after"), "after")
+        fields.read_count(fields.read_object(entry, key).get("after"), "after")
     return tuple(entries)
 
 
@@ -97,9 +89,9 @@ def _write_closed(closed: Closed, blobs: BlobWriter) -> Stored:
 
 
 def _read_closed(stored: Any, key: str, blobs: BlobReader) -> Closed:
-    by = read_object(stored, key).get("by", "peer")
+    by = fields.read_object(stored, key).get("by", "peer")
     if by not in {"agent", "peer"}:
-        refuse("by", "agent or peer")
+        fields.refuse("by", "agent or peer")
     return _CLOSED.read(stored, key, blobs, by_agent=by == "agent")
 
 
@@ -110,22 +102,16 @@ def _read_date(stored: Any, key: str, blobs: BlobReader) -> str:
         try:
             datetime.fromisoformat(text)
         except ValueError:
-            refuse(key, "a date like 2028-02-29T00:00:00+00:00")
+            fields.refuse(key, "a date like 2028-02-29T00:00:00+00:00")
     return text
 
 
 def _read_code(stored: Any, key: str, _: BlobReader) -> int | None:
-    return None if stored is None else read_integer(stored, key)
+    return None if stored is None else fields.read_integer(stored, key)
 
 
-_HEADER_KINDS = {
-    "test": TEXT,
-    "recorded": FieldKind(TEXT.write, _read_date),
-    "clock": INTEGER,
-    "seed": INTEGER,
-    "outcome": OBJECT,
-    "kit": OBJECT,
-}
+_DATE = FieldKind(TEXT.write, _read_date)
+_HEADER_KINDS = {"test": TEXT, "recorded": _DATE, "clock": INTEGER, "seed": INTEGER, "outcome": OBJECT, "kit": OBJECT}
 _HEADER = Form(Header, _HEADER_KINDS, always=_HEADER_KINDS)
 _CLOSED = Form(Closed, {"code": FieldKind(lambda code, _: code, _read_code), "reason": TEXT}, always=["code"])
 _FAILURE = Form(Failure, {"type": TEXT, "message": TEXT, "args": VALUES, "bases": TEXTS})
@@ -140,17 +126,13 @@ _HTTP_REPLY = Form(
 _FRAME_CALL = Form(
     FrameCall, {"url": TEXT, "boundary": TEXT, "connection": INTEGER, "headers": HEADERS, "binary": FLAG}
 )
-_FRAMES_REPLY = Form(
-    FramesReply,
-    {
-        "headers": HEADERS,
-        **dict.fromkeys(("cuts", "binary", "inner"), COUNTS),
-        "closed": FieldKind(_write_closed, _read_closed),
-        "failure": _FAILURE,
-        "waited": FLAG,
-    },
-)
-_PARTS = FieldKind(_write_parts, _read_parts)
+_END: dict[str, FieldKind | Form[Any]] = {
+    "closed": FieldKind(_write_closed, _read_closed),
+    "failure": _FAILURE,
+    "waited": FLAG,
+}
+_FRAMES_REPLY = Form(FramesReply, {"headers": HEADERS, **dict.fromkeys(("cuts", "binary", "inner"), COUNTS), **_END})
+_PARTS = FieldKind(lambda parts, _: [list(part) for part in parts], _read_parts)
 _PLACE = {"parent": COUNT, "parts": _PARTS, "at_once": INTEGER}
 _EXCHANGE_KINDS = {"lane": TEXT, "attempt": INTEGER, "suspended": FLAG, **_PLACE, "agent": TEXT}
 _EXCHANGE = Form(Exchange, _EXCHANGE_KINDS)
@@ -170,7 +152,7 @@ def header_out(header: Header, blobs: BlobWriter) -> Stored:
 
 def header_in(stored: Any, blobs: BlobReader) -> Header:
     """Return the header, in which a test passed that says nothing else. Raises Malformed."""
-    return _HEADER.read({"outcome": PASSED, **read_object(stored, "header")}, "header", blobs)
+    return _HEADER.read({"outcome": PASSED, **fields.read_object(stored, "header")}, "header", blobs)
 
 
 def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
@@ -220,8 +202,9 @@ def exchange_in(stored: Stored, read_body: ReadBody, blobs: BlobReader) -> Excha
     """Return an exchange. Raises Malformed."""
     order = stored.get("order")
     if not (isinstance(order, list) and len(order) == 2):
-        refuse("order", "a pair of start and finish")
-    start, finish = read_count(order[0], "order"), None if order[1] is None else read_count(order[1], "order")
+        fields.refuse("order", "a pair of start and finish")
+    start = fields.read_count(order[0], "order")
+    finish = None if order[1] is None else fields.read_count(order[1], "order")
     exchange = _EXCHANGE.read(
         stored,
         "exchange",
@@ -233,16 +216,16 @@ def exchange_in(stored: Stored, read_body: ReadBody, blobs: BlobReader) -> Excha
         timing=_read_timing(stored),
     )
     if (finish is not None and finish < start) or (exchange.parent is not None and exchange.parent >= start):
-        refuse("order", "start before finish, and after the start of its parent")
+        fields.refuse("order", "start before finish, and after the start of its parent")
     return exchange
 
 
 def _read_call(stored: Stored, read_body: ReadBody, blobs: BlobReader) -> Call:
     keys = stored.keys() & _CALLS
     if len(keys) != 1:
-        refuse("request", "there, or `tool`, `model`, `retrieval` or `frame`, and only one of them")
+        fields.refuse("request", "there, or `tool`, `model`, `retrieval` or `frame`, and only one of them")
     (key,) = keys
-    call = read_object(stored[key], key)
+    call = fields.read_object(stored[key], key)
     if key == "request":
         return _HTTP_CALL.read(call, key, blobs, body=_read_body("request", call, read_body))
     if key == "frame":
@@ -255,12 +238,12 @@ def _read_outcome(stored: Stored, read_body: ReadBody, blobs: BlobReader) -> Out
     if not keys:
         return None
     if len(keys) > 1:
-        refuse("outcome", "one of response, result, frames and failure")
+        fields.refuse("outcome", "one of response, result, frames and failure")
     (key,) = keys
-    outcome = read_object(stored[key], key)
+    outcome = fields.read_object(stored[key], key)
     if key == "response":
         body = _read_body("response", outcome, read_body)
-        one_chunk = [read_count(outcome["body"].get("size"), "size")] if "body" in outcome else []
+        one_chunk = [fields.read_count(outcome["body"].get("size"), "size")] if "body" in outcome else []
         cuts = COUNTS.read(outcome.get("cuts", one_chunk), "cuts", blobs)
         return _HTTP_REPLY.read(outcome, key, blobs, body=body, cuts=cuts)
     if key == "frames":
@@ -271,7 +254,7 @@ def _read_outcome(stored: Stored, read_body: ReadBody, blobs: BlobReader) -> Out
 def _read_body(place: str, message: Stored, read_body: ReadBody) -> Body:
     if "body" not in message:
         return EMPTY
-    read_object(message["body"], "body")
+    fields.read_object(message["body"], "body")
     return read_body(place, message)
 
 
@@ -291,16 +274,16 @@ def _read_timing(stored: Stored) -> Timing:
     unit = "ns" if "ns" in stored else "ms"
     readings = stored.get(unit, [0, None, None])
     if not (isinstance(readings, list) and len(readings) == 3):
-        refuse("timing", "three readings")
-    to_ns = read_integer if unit == "ns" else _read_ms
+        fields.refuse("timing", "three readings")
+    to_ns = fields.read_integer if unit == "ns" else _read_ms
     start, *rest = readings
     return Timing(to_ns(start, unit), *(None if reading is None else to_ns(reading, unit) for reading in rest))
 
 
 def _read_ms(ms: Any, key: str) -> int:
     if (type(ms) is float or type(ms) is int) and -_BOUND < ms < _BOUND:
-        return read_integer(round(ms * 10**6), key)
-    return refuse(key, "a list of numbers")
+        return fields.read_integer(round(ms * 10**6), key)
+    return fields.refuse(key, "a list of numbers")
 
 
 def find_too_deep(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
