@@ -41,13 +41,13 @@ def add_verbs(verbs: Verbs) -> None:
     compare_verb = verbs.add("live compare", compare, json=True)
     compare_verb.value("--set", "NAME=VALUE", "as --replay-set; again for more", action="append", required=True)
     compare_verb.value("--runs", "N", "live runs of each test (default: 10), or auto", default="10")
-    compare_verb.value("--budget", "LIMITS", 'of all together: "calls=100 usd=2.00"', default="")
+    compare_verb.value("--budget", "LIMITS", 'of all together: "calls=100 usd=2.00"')
     for form in ("--csv", "--html"):
         compare_verb.value(form, "FILE", "write the table there, too", type=Path)
     compare_verb.value("paths", "PATH", "tests, cases, or folders of them", nargs="+")
     lineup_verb = verbs.add("live lineup", lineup, json=True)
     lineup_verb.value("--runs", "N", "live runs of each cell (default: auto)", default="auto")
-    lineup_verb.value("--budget", "LIMITS", 'of all runs: "calls=100 tokens=50000 usd=2.00"', default="")
+    lineup_verb.value("--budget", "LIMITS", 'of all runs: "calls=100 tokens=50000 usd=2.00"')
     lineup_verb.value("what", "NODEID|SNAPSHOT|CASE", "the test, its snapshot, or a case of it")
     lineup_verb.value("other", "SNAPSHOT", "compare two recordings instead", nargs="?", type=Path)
     drift_verb = verbs.add("live drift", drift, json=True)
@@ -102,9 +102,9 @@ def mixed_settings(settings: dict[str, dict[str, object]]) -> Iterator[str]:
             yield f"{name} differs from {first} in {things}"
 
 
-def share_of(budget: str, count: int) -> list[str]:
+def share_of(budget: str | None, count: int) -> list[str]:
     """Return the flag that gives one of `count` sessions its share of `budget`, so that together they keep it."""
-    limits = parse_amounts(budget, "--budget")
+    limits = {} if budget is None else parse_amounts(budget, "--budget")
     parts = {"usd": 1.0 / count, "assumed_output": 1}
     shares = [f"{unit}={limit * parts[unit] if unit in parts else limit // count:f}" for unit, limit in limits.items()]
     return ["--replay-budget", " ".join(shares)] if shares else []
@@ -125,7 +125,8 @@ def lineup(options: Options) -> int:
     file = Path(options.what)
     file = stored_case.file_of(file).with_name(RUN) if stored_case.is_case(file) else file
     root, test = (Path.cwd(), options.what) if "::" in options.what else find_test(file)
-    cells = CellRuns(root, test, options.runs, parse_amounts(options.budget, "--budget"), show_cell)
+    limits = {} if options.budget is None else parse_amounts(options.budget, "--budget")
+    cells = CellRuns(root, test, options.runs, limits, show_cell)
     cells.outcome_of(frozenset())
     answer = smallest_guilty_set(cells.suspects, cells.outcome_of)
     guilty, rows = [sorted(layers) for layers in answer.guilty], [*cells.rows.values()]
@@ -211,7 +212,8 @@ def drift(options: Options) -> int:
 
 def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
     """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
-    test = SequentialTest(**parse_live(ini_value(root, "agentreplay_live") or "", "agentreplay_live")["rates"])
+    text = ini_value(root, "agentreplay_live")
+    test = SequentialTest(**parse_live(text, "agentreplay_live")["rates"] if text else {})
     groups: dict[str, list[LiveResult]] = {}
     for run in runs:
         name = " ".join([run.test, *(f"{key}={value}" for key, value in sorted(run.changed.items()))])

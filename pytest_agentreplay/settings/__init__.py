@@ -232,6 +232,8 @@ def apply_source(settings: Settings, values: Values, place: Callable[[Setting], 
     for row in SETTINGS:
         if row.parse is None or row.name not in values:
             continue
+        if row.ini == "string" and isinstance(values[row.name], list):  # pytest gives what TOML has, and only warns
+            raise SettingsError(f"{place(row)} takes a string, not {values[row.name]}: write it without the brackets")
         parsed = row.parse(values[row.name], place(row))
         fields = parsed if isinstance(parsed, dict) else {row.name: parsed}
         for field, value in fields.items():
@@ -269,7 +271,7 @@ def refuse_on_ci(settings: Settings) -> None:
 
 
 def refuse_conflicts(settings: Settings, flags: Values, mode: str, typed_words: Iterable[str]) -> None:
-    """Raise SettingsError for a flag that is for another mode, or needs another flag."""
+    """Raise SettingsError for a flag that is for another mode, needs another flag, or has no value."""
     tools, sandbox = settings.replay_tools, "--agentreplay-sandbox"
     if settings.adopt and (settings.mode != "replay" or settings.typed not in {"", "model"}):
         conflict = f"but the mode is {settings.typed or settings.mode}: take one of them"
@@ -285,6 +287,8 @@ def refuse_conflicts(settings: Settings, flags: Values, mode: str, typed_words: 
     there |= {"": True, "fuzzing": "fuzz" in flags}
     instead = {"replays": f", but the mode is {mode}: take one of them", "fuzzing": ": add --agentreplay-fuzz=N"}
     for row in SETTINGS:
+        if row.name in flags and not str(flags[row.name]).strip():  # as of a variable that is not set
+            raise SettingsError(f"{row.flag} has no value: write {row.flag}={row.takes}: {row.help}")
         if row.name in flags and not there[row.only]:
             value = flags[row.name][0] if row.repeats else flags[row.name]
             raise SettingsError(f"{row.flag}={value} is for {row.only}{instead.get(row.only, ': add --replay=live')}")

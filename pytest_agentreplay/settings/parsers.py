@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_agentreplay.compare.tolerance import Tolerance
     from pytest_agentreplay.model.rules import Rule
@@ -32,7 +32,6 @@ BUDGET = "calls=100 tokens=50000 usd=2.00 assumed_output=4096"
 # Numbers and names as people write them; `\d` and `\w` take those of every language, as `int` and Python do.
 POSITIVE = r"0*[1-9]\d*"
 DECIMAL = r"(\d+\.?\d*)"
-DAY = r"\d{4}-\d\d-\d\d"
 DOTTED = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
@@ -131,12 +130,16 @@ def parse_amounts(text: str, name: str, example: str = BUDGET) -> dict[str, floa
     """Return amounts above zero by unit, "calls=100 usd=2.00". Units, and which are whole, are those of `example`."""
     units = dict(word.split("=") for word in example.split())
     amounts = {}
-    for word in text.split():
+    for word in text.split() or [""]:  # an empty text, as of a variable that is not set, is not "no limit"
         unit, _, amount = word.partition("=")
-        check_word(name, unit, [*units])
+        check_word(name, unit, [*units], "" if word else f"write one or more of {example}")
+        if unit in amounts:
+            raise SettingsError(f"{name}: {unit} is given twice: give one value")
         kind, pattern = ("whole ", r"\d+(\.0*)?") if units[unit].isdecimal() else ("", DECIMAL)
-        if not re.fullmatch(pattern, amount) or not float(amount):
-            raise SettingsError(f"{name}: {word!r}: {unit} takes a {kind}number above zero, like {unit}={units[unit]}")
+        limit = " and below 1" if units[unit].startswith("0.") else ""
+        if not re.fullmatch(pattern, amount) or not float(amount) or (limit and float(amount) >= 1):
+            takes = f"a {kind}number above zero{limit}, like {unit}={units[unit]}"
+            raise SettingsError(f"{name}: {word!r}: {unit} takes {takes}")
         amounts[unit] = float(amount)
     return amounts
 
@@ -194,19 +197,17 @@ def parse_kinds(value: Any, name: str, examples: Mapping[str, str]) -> dict[str,
     return kinds
 
 
+def read_rows(read: Callable[..., Any], rows: Iterable[tuple[str, ...]], name: str) -> tuple[Any, ...]:
+    """Return what `read` makes of each row; where it refuses one, the error begins with the name of the place."""
+    try:
+        return tuple(read(*row) for row in rows)
+    except SettingsError as error:
+        raise SettingsError(f"{name}: {error}") from error
+
+
 def make_pair_parser(read: Callable[[str, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
     """Return a parser of lines `left = right`, each of which `read` reads or refuses."""
-
-    def parse_lines(value: Any, name: str) -> tuple[Any, ...]:
-        rows = []
-        for left, right in parse_pairs(value, name):
-            try:
-                rows.append(read(left, right))
-            except SettingsError as error:
-                raise SettingsError(f"{name}: {error}") from error
-        return tuple(rows)
-
-    return parse_lines
+    return lambda value, name: read_rows(read, parse_pairs(value, name), name)
 
 
 def read_tool(path: str, line: str) -> tuple[str, str]:
@@ -265,10 +266,7 @@ def read_ignored(place: str, reason: str) -> tuple[str, str]:
     """Return what may differ, and the reason, which is required."""
     if not reason:
         raise SettingsError(f"say why {place} may differ: {place} = the reason")
-    try:
-        make_rules(place, reason)
-    except SettingsError as error:
-        raise SettingsError(f"the line {place!r}: {error}") from error
+    read_rows(make_rules, [(place, reason)], f"the line {place!r}")
     return place, reason
 
 
@@ -276,7 +274,9 @@ def read_price(model: str, text: str) -> tuple[str, tuple[float, float]]:
     """Return a pattern of model names, and the dollars for a million tokens of input and of output."""
     price = re.fullmatch(rf"{DECIMAL}\s+in[\s,]+{DECIMAL}\s+out", text)
     if price is None:
-        raise SettingsError(f"{model!r} has no price; write dollars per million tokens like gpt-5 = 1.25 in, 10 out")
+        wrong = [word for word in re.findall(r"[^\W\d]+", text) if word not in {"in", "out"}]
+        why = f": {wrong[0]!r} is neither in nor out" if wrong else ""
+        raise SettingsError(f"{model!r} has no price{why}; write dollars per million tokens: gpt-5 = 1.25 in, 10 out")
     return model, (float(price[1]), float(price[2]))
 
 
@@ -321,7 +321,10 @@ def parse_tolerances(value: Any, name: str) -> tuple[Tolerance, ...]:
 
 def parse_allow(value: Any, name: str) -> dict[str, Any]:
     """Return what a replayed test may reach and start, by field of the settings."""
+    from pytest_agentreplay.intercept.session.hosts import HostRule
+
     kinds = parse_kinds(value, name, {"host": "host:db:5432", "program": "program:git"})
+    read_rows(HostRule.parse, zip(kinds["host"]), name)  # refuses here, where the place is known
     return {"allow_hosts": kinds["host"], "allow_subprocess": kinds["program"]}
 
 
@@ -355,12 +358,13 @@ def parse_redact(value: Any, name: str) -> tuple[str, ...]:
 
             require_checks(name)
         return words
-    words = tuple(word.strip() for line in value for word in line.split(","))
-    for word in words:
-        if not word or word.startswith("-"):  # the next flag, where this one has no value
-            raise SettingsError(f"{name} takes pii, strict or a policy file, not {word!r}")
+    words = tuple(word.strip() for line in parse_texts(value, name) for word in line.split(","))
     folder = os.path.dirname(name.rpartition(": ")[0])  # noqa: PTH120  settings load nothing
-    return tuple(word if word in REDACT else os.path.join(folder, word) for word in words)  # noqa: PTH118  as above
+    paths = tuple(word if word in REDACT else os.path.join(folder, word) for word in words)  # noqa: PTH118  as above
+    for word, path in zip(words, paths, strict=True):
+        if path not in REDACT and not os.path.isfile(path):  # noqa: PTH113  as above
+            raise SettingsError(f"{name} takes pii, strict or a policy file, and there is no file {word!r}")
+    return paths
 
 
 def parse_changes(value: Sequence[str], _: str) -> tuple[str, ...]:
@@ -382,7 +386,7 @@ def parse_checks(value: Any, name: str) -> dict[str, Any]:
         "old": ("stale_days", "180d", lambda age: int(age.rstrip("d")) if re.fullmatch(r"\d+d?", age) else None),
         "large": ("max_bytes", "1MB", parse_size),
         "largest": ("largest", "32MB", parse_size),
-        "retired:MODEL": ("retired_models", "2026-01-31", lambda day: day if re.fullmatch(DAY, day) else None),
+        "retired:MODEL": ("retired_models", "2026-01-31", lambda day: re.fullmatch(r"\d{4}-\d\d-\d\d", day) and day),
     }
     fields: dict[str, Any] = {}
     for line in parse_texts(value, name):

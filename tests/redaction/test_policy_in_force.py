@@ -22,15 +22,20 @@ STATUS = HEAD + "names: {state: [status]}\n"
 OWN = "agentreplay-policy.yaml"
 
 
-def redact_of(flags=None, lines=(), file="/project/pytest.ini"):
+def redact_of(flags=None, lines=(), file="pytest.ini"):
     return read_settings({"agentreplay_redact": flags}, {"agentreplay_redact": list(lines)}, {}, file=file).redact
 
 
-def test_words_and_files_of_flag_and_ini_add_up():
+def test_words_and_files_of_flag_and_ini_add_up(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "project").mkdir()
+    for name in ("project/q.yaml", "p.yaml"):
+        (tmp_path / name).touch()
+    ini = tmp_path / "project" / "pytest.ini"
     assert redact_of() == ()
     assert redact_of(["pii"]) == ("pii",)
-    both = redact_of(["pii,strict", "x/p.yaml"], ["pii", "q.yaml"])
-    assert both == ("pii", "/project/q.yaml", "pii", "strict", "x/p.yaml")
+    both = redact_of(["pii,strict", "p.yaml"], ["pii", "q.yaml"], str(ini))
+    assert both == ("pii", str(ini.with_name("q.yaml")), "pii", "strict", "p.yaml")
     for word in ("", "pii,", "--pii"):
         with pytest.raises(SettingsError, match="--redact"):
             redact_of([word])
@@ -109,7 +114,12 @@ def test_what_cannot_be_read_stops_pytest_before_any_test(project):
     put(project, OWN, ORDERS + "allow: ['.*']\n")
     refused = [(project.record(), f"{OWN}:3:1: 'allow' is no key of a policy")]
     (project.root / OWN).unlink()
-    refused.append((project.record("--redact", "other.yaml"), "other.yaml: there is no such file"))
+    refused.append(
+        (
+            project.record("--redact", "other.yaml"),
+            "--redact takes pii, strict or a policy file, and there is no file 'other.yaml'",
+        )
+    )
     (project.root / OWN).symlink_to("nowhere")
     refused.append((project.replay(), "not a plain file"))
     for done, told in refused:

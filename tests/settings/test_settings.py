@@ -312,7 +312,9 @@ def test_what_live_runs_may_cost_and_what_decides_about_them():
     refused("p0 = 0.5", "p1 = 0.8", ini={"agentreplay_live": "p0=0.5"}, **live)
     name = "pyproject.toml: agentreplay_live"
     refused(name, "did you mean calls?", ini={"agentreplay_live": "p0=0.9 call=5"}, **live)
-    refused(name, "'p0=x': p0 takes a number above zero, like p0=0.95", ini={"agentreplay_live": "p0=x"}, **live)
+    refused(
+        name, "'p0=x': p0 takes a number above zero and below 1, like p0=0.95", ini={"agentreplay_live": "p0=x"}, **live
+    )
     ini = {"agentreplay_live": "p0=0.9 calls=5 usd=2"}
     settings = made(ini=ini, **live)
     assert (settings.make_test().p0, settings.replay_budget) == (0.9, {"calls": 5, "usd": 2})
@@ -327,6 +329,58 @@ def test_what_live_runs_may_cost_and_what_decides_about_them():
     for flag, value in (("runs", "1"), ("budget", "calls=1")):
         given = {f"agentreplay_replay_{flag}": value}
         refused(f"--replay-{flag}={value} is for live runs: add --replay=live", **given)
+
+
+@pytest.mark.parametrize("flag", ["--replay-budget", "--agentreplay-html"])
+def test_a_flag_with_an_empty_value_is_refused_with_an_example(flag):
+    """As of a shell variable that is not set: it never means that there is no limit, or no folder."""
+    example = {"--replay-budget": "calls=100", "--agentreplay-html": "--agentreplay-html=DIR"}[flag]
+    key = f"agentreplay_{flag.removeprefix('--').removeprefix('agentreplay-').replace('-', '_')}"
+    for value in ("", " "):
+        refused(flag, example, agentreplay_replay="live", **{key: value})
+
+
+def test_each_flag_with_a_value_refuses_an_empty_one():
+    needs = {"only": {"": {}, "replays": {}, "fuzzing": {"agentreplay_fuzz": "2"}}}
+    live = {"agentreplay_replay": "live"}
+    for row in SETTINGS:
+        if row.flag and row.takes and row.name not in {"replay_set", "runs", "vcr"}:  # who reads these refuses them
+            refused(row.flag, **needs["only"].get(row.only, live) | {row.key: [""] if row.repeats else ""})
+
+
+def test_what_is_given_twice_and_a_rate_that_is_none_are_refused_in_replays_too():
+    name = "pyproject.toml: agentreplay_live: "
+    refused(f"{name}p0 is given twice", ini={"agentreplay_live": "p0=0.9 p0=0.8"})
+    for word in ("p0=1.5", "beta=1.0"):
+        refused(f"{name}{word!r}: ", "a number above zero and below 1", ini={"agentreplay_live": word})
+    refused("agentreplay_live does not take ''", "write one or more of p0=0.95", ini={"agentreplay_live": ""})
+
+
+def test_a_list_where_a_string_belongs_and_the_other_way_round_are_refused_with_file_and_key():
+    for row in SETTINGS:
+        if row.ini == "string":
+            words = f"pyproject.toml: {row.key} takes a string, not ['model']: write it without the brackets"
+            refused(words, ini={row.key: ["model"]})
+        elif row.ini == "linelist" and row.parse:
+            refused(f"pyproject.toml: {row.key} takes a list of strings, not [5]", ini={row.key: [5]})
+
+
+def test_a_price_that_is_none_is_refused_with_the_typo_and_the_form():
+    words = (
+        "'gpt-5' has no price: 'oot' is neither in nor out; write dollars per million tokens: gpt-5 = 1.25 in, 10 out"
+    )
+    refused(f"agentreplay_prices: {words}", ini={"agentreplay_prices": ["gpt-5 = 1.25 in, 10 oot"]})
+
+
+def test_what_may_be_reached_or_taken_off_is_refused_with_file_and_key():
+    name = "pyproject.toml: agentreplay_"
+    refused(
+        f"{name}allow: 'host:127.0.0.1:99999' names no port",
+        "to 65535",
+        ini={"agentreplay_allow": ["host:127.0.0.1:99999"]},
+    )
+    refused(f"{name}allow: 'host:http://db' names no host", ini={"agentreplay_allow": ["host:http://db"]})
+    refused(f"{name}redact takes pii, strict or", "no file 'piii'", ini={"agentreplay_redact": ["piii"]})
 
 
 def test_live_runs_on_ci_are_allowed_by_a_setting_and_a_budget():

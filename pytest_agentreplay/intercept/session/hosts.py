@@ -106,7 +106,8 @@ class HostRule(NamedTuple):
         form = _FORM.fullmatch(text)
         port = int(form["port"]) if form is not None and form["port"] else None
         if form is None or (port is not None and not 0 < port < 65536):
-            raise SettingsError(_describe_bad_host(text))
+            fault = "names no host" if form is None else "names no port from 1 to 65535"
+            raise SettingsError(_describe_bad_host(text, fault))
         host = form["v6"] or form["host"]
         if (network := _parse_network(host)) is not None:
             return HostRule(network, port=port)
@@ -192,9 +193,8 @@ def _parse_network(text: str) -> Network | None:
         return None
 
 
-def _describe_bad_host(text: str) -> str:
+def _describe_bad_host(text: str, fault: str = "names no host") -> str:
     return (
-        f"agentreplay_allow: 'host:{text}' names no host. "
-        "Write a name, an address or a network, and a port where only one is meant: "
+        f"'host:{text}' {fault}. Write a name, an address or a network, and a port where only one is meant: "
         "host:db:5432, host:127.0.0.1, host:10.0.0.0/8"
     )
