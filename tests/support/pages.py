@@ -372,14 +372,14 @@ def check_settings(block):
     ours = {key: value for key, value in table.items() if key.startswith("agentreplay_")}
     ini = {}
     for key, value in ours.items():
-        if key not in INI_KEYS:  # refused as one that is written
-            continue
-        if INI_KEYS[key]["type"] == "linelist" and isinstance(value, str):
+        if key not in INI_KEYS:
+            pass  # refused as one that is written
+        elif INI_KEYS[key]["type"] == "linelist" and isinstance(value, str):
             value = [row.strip() for row in value.splitlines() if row.strip()]
         elif INI_KEYS[key]["type"] == "bool" and isinstance(value, str):
             value = value.strip().lower() in {"1", "true", "yes", "on"}
         ini[key] = value
-    resolved = settings.read_settings({}, ini, {}, ini_keys=ours, file=block.where)
+    resolved = settings.read_settings({}, ini, {}, file=block.where)
     assert resolved.rules is not None
 
 

@@ -91,7 +91,8 @@ def _find_copy(name: str, items: list[Any]) -> str:
 class LaneTexts:
     """What a request may refer to: the texts of the replies of its lane, and what tools of the lane returned.
 
-    Replies are kept as they stand in the file, and their texts are looked for when one is named; results are values.
+    Replies are kept as they stand in the file, and their texts are looked for when one is named; results are values, None
+    for a generator.
     """
 
     replies: list[Stored] = field(default_factory=list)
@@ -110,10 +111,6 @@ class LaneTexts:
     def list_results(self, count: int) -> list[Any]:
         """Return the last of the first `count` results, newest first."""
         return self.results[max(0, count - _RESULTS) : count][::-1]
-
-    def add_result(self, result: Stored) -> None:
-        """Keep the value that a tool returned, None for a generator."""
-        self.results.append(result.get("value"))
 
     def find(self, stored: Any, text: Any) -> Stored | None:
         """Return what refers to a text, None where nothing does: `text` as it stands in the file, `stored` before."""
@@ -275,7 +272,7 @@ class LineReader:
         except StopIteration:
             raise Malformed("`headers` of its line has fewer values than its headers have holes") from None
         if isinstance(result := stored.get("result"), dict):
-            lane.add_result(result)
+            lane.results.append(result.get("value"))
         if next(headers, None) is not None:
             raise Malformed("`headers` of its line has more values than its headers have holes")
         if not _OF_LINE.issuperset(line):

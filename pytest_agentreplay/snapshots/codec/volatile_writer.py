@@ -145,7 +145,7 @@ class _Exchange:
             else:
                 self.stored[key] = self._rename(value)
         if result is not None:
-            self._get_lane().add_result(result)
+            self._get_lane().results.append(result.get("value"))
         line |= {"headers": self.headers} if self.headers else {}
         return line | ({"values": self.values} if self.values else {})
 
