@@ -37,7 +37,7 @@ ODD: list[Any] = [
     {"$blob": "0" * 64}, {"$blob": "x", "prefix": 1}, {"$utf8": "7aCA"}, {"$utf8": "!"}, {"$float": "nan"}, {"$float": "x"},
     {"$int": "0x" + "f" * 5000}, {"$int": "12"}, {"$pairs": [["a", 1], ["a", 2]]}, {"$pairs": [1]}, {"$pairs": [[[], 1]]},
     {"$json": "[" * 5000}, {"$json": "NaN"}, {"$json": '{"a": 1}'}, {"$hole": 0}, {"$hole": 99}, {"$raw": "{"}, {"$list": [1]},
-    {"json": {"messages": ["m1..m99999999"]}}, {"$reply": [1, "id"]}, {"$reply": [2]}, {"line": 0, "words": [[0, 10**9]]},
+    {"json": {"messages": ["m1..m99999999"]}}, {"$reply_text": [1, "id"]}, {"$reply": [2]}, {"line": 0, "words": [[0, 10**9]]},
     {"text": "x"}, {"base64": ["!"]}, {"events": [["e1", "x"]]}, {"lines": [["e1"]]}, "\ud800", "\x00\x1b[2J", "a" * 10_000, "1.0", "i8",
 ]  # fmt: skip
 """What a value is put in the place of: other types, marks, ids, ranges and numbers that lead nowhere."""

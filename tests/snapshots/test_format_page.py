@@ -31,7 +31,7 @@ def test_the_example_shows_ids_a_version_and_a_template():
         assert mark in EXAMPLE
 
 
-MARKS = words("$text $blob $utf8 $float $int $pairs $json $raw $list $item $like $hole $reply $result")
+MARKS = words("$text $blob $utf8 $float $int $pairs $json $raw $list $item $like $hole $reply_text $reply $result")
 
 
 def test_every_key_and_mark_is_on_the_page():

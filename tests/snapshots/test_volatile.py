@@ -123,7 +123,7 @@ def test_a_reference_leads_to_the_same_text_after_an_edit_that_made_it_short():
         ),
     ]
     text = codec.dumps(run_of(*replies))
-    assert '{"a": {"$reply": 1}}' in text
+    assert '{"a": {"$reply_text": 1}}' in text
     assert '{"b": {"$result": 1}}' in text
     for recorded, edited in zip(texts, ("No.", "Gone."), strict=True):
         text = text.replace(recorded, edited)
@@ -132,8 +132,10 @@ def test_a_reference_leads_to_the_same_text_after_an_edit_that_made_it_short():
 
 
 def test_a_reference_to_nothing_is_refused_with_what_to_write():
-    text = codec.dumps(recording(1, "main")).replace('{"$reply": 1}', '{"$reply": 99}', 1)
-    with pytest.raises(SnapshotUnreadable, match=r"exchange 4, .*`\$reply` 99 refers to nothing, of \d+ above: write"):
+    text = codec.dumps(recording(1, "main")).replace('{"$reply_text": 1}', '{"$reply_text": 99}', 1)
+    with pytest.raises(
+        SnapshotUnreadable, match=r"exchange 4, .*`\$reply_text` 99 refers to nothing, of \d+ above: write"
+    ):
         codec.loads(text, file="f")
 
 
@@ -148,7 +150,7 @@ def test_an_id_has_one_short_name_wherever_it_comes_back_and_a_reply_that_is_sen
     assert '"tool_call_id": "⟦call:1⟧"' in above
     assert '"url": "http://127.0.0.1:⟦port⟧/v1/chat"' in above
     assert above.count('"Date: ⟦⟧"') == 1, "the same headers stand once"
-    assert above.count('"content": {"$reply": 1}') == 1, "the texts of a stream are its words"
+    assert above.count('"content": {"$reply_text": 1}') == 1, "the texts of a stream are its words"
     assert '{"$hole": "⟦obfuscation⟧"}' in above
     assert '"Your", "order", "A-1001"' in above, "of each event its word is left"
 

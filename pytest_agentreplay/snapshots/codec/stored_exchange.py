@@ -126,12 +126,9 @@ _HTTP_REPLY = Form(
 _FRAME_CALL = Form(
     FrameCall, {"url": TEXT, "boundary": TEXT, "connection": INTEGER, "headers": HEADERS, "binary": FLAG}
 )
-_END: dict[str, FieldKind | Form[Any]] = {
-    "closed": FieldKind(_write_closed, _read_closed),
-    "failure": _FAILURE,
-    "waited": FLAG,
-}
-_FRAMES_REPLY = Form(FramesReply, {"headers": HEADERS, **dict.fromkeys(("cuts", "binary", "inner"), COUNTS), **_END})
+_FRAMES = {"headers": HEADERS, "cuts": COUNTS, "binary": COUNTS, "inner": COUNTS}
+_ENDED = FieldKind(_write_closed, _read_closed)
+_FRAMES_REPLY = Form(FramesReply, {**_FRAMES, "closed": _ENDED, "failure": _FAILURE, "waited": FLAG})
 _PARTS = FieldKind(lambda parts, _: [list(part) for part in parts], _read_parts)
 _PLACE = {"parent": COUNT, "parts": _PARTS, "at_once": INTEGER}
 _EXCHANGE_KINDS = {"lane": TEXT, "attempt": INTEGER, "suspended": FLAG, **_PLACE, "agent": TEXT}

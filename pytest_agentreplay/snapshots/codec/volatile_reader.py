@@ -5,7 +5,7 @@ when the file is loaded, the names in its bodies when a body is read.
 
 A text of a reply that the agent sends back in its next request stands once in the file, in the reply:
 
-    {"role": "assistant", "content": {"$reply": 1}}
+    {"role": "assistant", "content": {"$reply_text": 1}}
 
 The number counts the texts of the replies of the lane, short ones too, from the last one back. So it is the same in
 each recording of a conversation, a changed answer is one change of the file, and an edit that shortens a text moves no
@@ -21,6 +21,7 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.snapshots.codec.fields import check_header, read_header
@@ -47,7 +48,9 @@ ROWS = frozenset({"events", "lines"})
 
 _NAME = re.compile("⟦(?:(⟦)|([^⟦⟧]*)⟧)")
 
-REPLY, RESULT = "$reply", "$result"
+REPLY, RESULT = "$reply_text", "$result"
+LONG_REPLY = "$reply"
+"""What files had before: it counts the long texts alone, eight of them."""
 LONG = 60
 """Characters of a text that is worth a reference, which takes some twenty and a look upwards."""
 _REACH = 64
@@ -91,8 +94,8 @@ def _find_copy(name: str, items: list[Any]) -> str:
 class LaneTexts:
     """What a request may refer to: the texts of the replies of its lane, and what tools of the lane returned.
 
-    Replies are kept as they stand in the file, and their texts are looked for when one is named; results are values, None
-    for a generator.
+    Replies are kept as they stand in the file, and their texts are looked for when one is named. Results are values,
+    None for a generator.
     """
 
     replies: list[Stored] = field(default_factory=list)
@@ -103,10 +106,13 @@ class LaneTexts:
         """Return the last texts of the first `count` replies, newest first."""
         # By number: two threads that read bodies at once find the same.
         for at in range(len(self._newest), count + 1):
-            body = self.replies[at - 1]
-            texts = [*_list_texts(body.get("json"), []), *_join_rows(body)]
-            self._newest[at] = [*reversed(texts), *self._newest[at - 1]][:_REACH]
+            self._newest[at] = [*reversed(_list_texts_of(self.replies[at - 1])), *self._newest[at - 1]][:_REACH]
         return self._newest[count]
+
+    def list_newest_long(self, count: int) -> list[Any]:
+        """Return the same as files had it before."""
+        texts = (text for body in self.replies[:count][::-1] for text in reversed(_list_texts_of(body)))
+        return [*islice(filter(is_text, texts), 8)]
 
     def list_results(self, count: int) -> list[Any]:
         """Return the last of the first `count` results, newest first."""
@@ -140,6 +146,10 @@ def is_text(stored: Any) -> bool:
     if isinstance(stored, str):
         return len(stored) >= LONG
     return isinstance(stored, dict) and len(stored) == 1 and "$text" in stored
+
+
+def _list_texts_of(body: Stored) -> list[Any]:
+    return [*_list_texts(body.get("json"), []), *_join_rows(body)]
 
 
 def _list_texts(stored: Any, texts: list[Any]) -> list[Any]:
@@ -190,29 +200,24 @@ class NamedValues:
     def restore(self, stored: Any) -> Any:
         """Return a stored value with all values back in it. Raises Malformed, OverBudget and their kin."""
         if isinstance(stored, dict):
-            if len(stored) == 1 and REPLY in stored:
-                return self._restore_reply(stored[REPLY])
-            if len(stored) == 1 and RESULT in stored:
-                return self._restore_result(stored[RESULT])
+            if len(stored) == 1 and (mark := next(iter(stored))) in {REPLY, LONG_REPLY, RESULT}:
+                return self._spend(self._follow(mark, stored[mark]))
             return {key: self.restore(item) if _may_name(item) else item for key, item in stored.items()}
         if isinstance(stored, list):
             return [self.restore(item) if _may_name(item) else item for item in stored]
         return self._restore_text(stored) if isinstance(stored, str) and "⟦" in stored else stored
 
-    def _restore_reply(self, number: Any) -> Any:
-        text = _pick(self.lane.list_newest(self.above[0]), REPLY, number)
-        # Of names a long text has ids alone: what is set apart of its exchange takes the place of the whole text.
-        return self._spend(NamedValues(self.ids, {}, self.lane, (0, 0), self.blobs).restore(text))
-
-    def _restore_result(self, reference: Any) -> Any:
-        results = self.lane.list_results(self.above[1])
-        match reference:
-            case [number, str(code)]:
-                if (text := _dump(_pick(results, RESULT, number), code)) is None:
-                    raise Malformed(f"no text of a result is {reference!r:.40}")
-                return self._spend(text)
-            case number:
-                return self._spend(_pick(results, RESULT, number))
+    def _follow(self, mark: str, reference: Any) -> Any:
+        """Return what a reference leads to."""
+        replies, results = self.above
+        if mark == RESULT:
+            number, code = reference if isinstance(reference, list) else (reference, None)
+            value = _pick(self.lane.list_results(results), mark, number)
+            return value if code is None else parse_style(code).dumps(reveal(value, self.blobs))
+        list_texts = self.lane.list_newest if mark == REPLY else self.lane.list_newest_long
+        # Of names a text has ids alone: what is set apart of its exchange takes the place of the whole text.
+        values_of_ids = NamedValues(self.ids, {}, self.lane, (0, 0), self.blobs)
+        return values_of_ids.restore(_pick(list_texts(replies), mark, reference))
 
     def _restore_text(self, text: str) -> Any:
         match = _NAME.fullmatch(text)
