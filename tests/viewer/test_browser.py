@@ -532,7 +532,7 @@ def test_long_names_do_not_widen_a_page(browser, tmp_path):
     builder = RunBuilder()
     name = "arn:aws:bedrock:" + "x" * 300
     builder.model(0, 9, [{"role": "user", "content": "?"}], "yes", model=name, lane=f"main.{name}")
-    builder.model(0, 9, [{"role": "user", "content": "?"}], "yes", model=name)
+    builder.model(1, 10, [{"role": "user", "content": "?"}], "yes", model=name)
     page = tmp_path / "page.html"
     page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", builder.run(test=f"t.py::test[{name}]"))))
     for width in (400, 1280):
