@@ -78,7 +78,7 @@ def explain_foreign_fixture(item: pytest.Item) -> str:
     """Return what to say of a test whose fixture `agentreplay` is another's, and not built on ours; else ""."""
     if keys.RUN_SESSION in item.stash or "agentreplay" not in getattr(item, "fixturenames", ()):
         return ""
-    from pytest_agentreplay.snapshots.store.display_path import format_path
+    from pytest_agentreplay.snapshots.store import format_path
 
     # Private, pytest 8.4 to 9.2: which of several definitions the test got.
     # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/fixtures.py

@@ -14,7 +14,7 @@ from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.finding import Finding, Line, restore_finding
 from pytest_agentreplay.runs import pages
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,8 +27,7 @@ from pytest_agentreplay.runs.redact.rule_review import Review
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec import journal
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files, layout, projects, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading
 from pytest_agentreplay.snapshots.store.projects import root_above
 from pytest_agentreplay.snapshots.store.snapshots import Store
 

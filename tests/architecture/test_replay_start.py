@@ -73,7 +73,7 @@ settings settings.parsers settings.table
 snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.dedup_reader snapshots.codec.fields
 snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.stored_exchange snapshots.codec.streams
 snapshots.codec.styles snapshots.codec.v1 snapshots.codec.values snapshots.kit snapshots.store
-snapshots.store.display_path snapshots.store.files snapshots.store.layout
+snapshots.store.files snapshots.store.layout
 snapshots.store.projects snapshots.store.snapshots snapshots.store.system
 """
 """The modules that a passing replay imported when this test was written: a message names those that came since."""

@@ -18,7 +18,7 @@ from tests.support.package_sources import PACKAGE, trees
 SIZES = {
     "model/": (17, 1_855, 1.5),
     "values/": (12, 1_478, 4.3),
-    "snapshots/": (33, 4_594, 3.6),
+    "snapshots/": (32, 4_588, 3.6),
     "redaction/": (27, 4_122, 4.0),
     "compare/": (28, 4_374, 3.4),
     "backends/": (15, 2_055, 2.1),
@@ -31,7 +31,7 @@ SIZES = {
     "cases/": (21, 3_180, 0.4),
     "report/": (22, 3_404, 3.3),
     "settings/": (3, 645, 9.3),
-    "runs/": (85, 11_866, 2.6),
+    "runs/": (85, 11_857, 2.6),
     "runs/capture/": (13, 1_799, 2.0),
     "runs/cassettes/": (6, 662, 5.1),
     "runs/fuzz/": (7, 1_212, 2.8),

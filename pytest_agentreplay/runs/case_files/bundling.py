@@ -30,8 +30,7 @@ from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import Review
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.strict_yaml import find_scalars
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 from pytest_agentreplay.snapshots.store.layout import RESERVED
 from pytest_agentreplay.traces.opening import RATIO, SMALL, pack_archive
 

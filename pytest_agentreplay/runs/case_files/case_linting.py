@@ -21,8 +21,7 @@ from pytest_agentreplay.runs.cases.case_backend import fixtures_of
 from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import Review, RuleHit
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, snapshots
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, snapshots
 from pytest_agentreplay.snapshots.store.layout import SUFFIX
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from pytest_agentreplay.errors import CaseError, SettingsError, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.providers.lenient import obj, string
 from pytest_agentreplay.snapshots.codec import strict_yaml
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

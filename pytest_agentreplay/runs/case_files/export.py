@@ -8,8 +8,7 @@ from pytest_agentreplay.cases import evidence
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.runs.cases import stored_case
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 from pytest_agentreplay.traces.exporting import TARGETS
 from pytest_agentreplay.traces.exporting.subject import Subject, jsonish, trace_of

@@ -35,8 +35,7 @@ from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.snapshot_selection import select_pending
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import plural, table
-from pytest_agentreplay.snapshots.store import files, layout, locks, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, locks, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -21,8 +21,7 @@ from pytest_agentreplay.redaction.policy import Policy, join_policies
 from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import RuleHit, in_text
 from pytest_agentreplay.runs.redact.trace_headers import find_credentials, without_credentials
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 from pytest_agentreplay.traces import reading
 from pytest_agentreplay.traces.opening import LARGEST, pack_archive, rows_of, text_of, unpack_file
 

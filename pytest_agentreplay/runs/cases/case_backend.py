@@ -19,8 +19,7 @@ from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER, encode, json_rpc
 from pytest_agentreplay.providers.meaning import ByBody, ByMeaning
 from pytest_agentreplay.snapshots.codec.strict_yaml import LARGEST
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

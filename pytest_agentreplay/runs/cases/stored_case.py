@@ -9,8 +9,7 @@ from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import CaseError, SnapshotEdited, SnapshotError, SnapshotMissing
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.strict_yaml import LARGEST
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -31,7 +31,7 @@ from pytest_agentreplay.runs.fuzz.plan import Trial, TrialResult
 from pytest_agentreplay.runs.offline_session import make_schedule
 from pytest_agentreplay.runs.partial_replay import list_orders, reorder_answers
 from pytest_agentreplay.runs.replay_session import ReplaySession
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ from pytest_agentreplay.runs.redact.redaction_setup import read_rules
 from pytest_agentreplay.settings import TOLERANCES, Settings
 from pytest_agentreplay.settings.parsers import parse_tolerances
 from pytest_agentreplay.snapshots.codec import strict_yaml
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path
 from pytest_agentreplay.snapshots.store.projects import ini_lines
 
 if TYPE_CHECKING:

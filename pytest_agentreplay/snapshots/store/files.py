@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import CannotWrite, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path
 from pytest_agentreplay.snapshots.store.system import hold, to_extended, to_short
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from pytest_agentreplay.errors import (
     SnapshotUnreadable,
 )
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, reading
 from pytest_agentreplay.snapshots.store.projects import LOCK
 
 if TYPE_CHECKING:

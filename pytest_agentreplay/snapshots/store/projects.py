@@ -20,8 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotUnreadable
-from pytest_agentreplay.snapshots.store import files, layout
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout
 from pytest_agentreplay.snapshots.store.layout import PRIVATE, names_test
 
 if TYPE_CHECKING:

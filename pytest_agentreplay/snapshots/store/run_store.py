@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import FETCHED, format_path
+from pytest_agentreplay.snapshots.store import FETCHED, files, format_path
 from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX, make_slug
 
 if TYPE_CHECKING:
